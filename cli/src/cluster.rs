@@ -179,6 +179,7 @@ impl Cluster {
         let node = |(name, endpoints): (&String, &Vec<String>)| RawNode {
             name: Some(name.clone()),
             endpoints: Some(endpoints.clone()),
+            ..RawNode::default()
         };
         let hosted: Vec<RawNode> = nodes.iter().map(node).collect();
         let mut operating = Vec::new();

@@ -61,7 +61,8 @@ pub(crate) struct Agent {
 pub(crate) struct Parts {
     pub(crate) nodes: NodeSettings,
     pub(crate) tic: Leader,
-    pub(crate) fabric: Peer,
+    /// `None` if endpoints are real adapters.
+    pub(crate) fabric: Option<Peer>,
     pub(crate) security: Security,
     pub(crate) user_rules: UserRules,
     pub(crate) memories: Memories,

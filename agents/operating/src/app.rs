@@ -11,6 +11,7 @@
 //!                                                                        each contribution
 //!  Nodes ──► PacketSender (bounded queue) ──► FabricStream ──► fabric
 //!  fabric ──► FabricStream ──► Listeners (bounded; a slow one loses packets) ──► processes
+//!  programs ──IGMP──► kernel ──► Programs ──► inputs of Nodes (joins, leaves)
 //!  OpenLink ──► message layers of Nodes ──► MemberEvents (a slow process stops its senders)
 //! ```
 
@@ -44,6 +45,7 @@ use crate::links::member_handle::Messages;
 use crate::nodes::NodeSettings;
 use crate::processes::memory::Memories;
 use crate::processes::user_rules::UserRules;
+use crate::programs::{Interface, Programs};
 use crate::settings::{self, LiveSettings};
 
 /// Deadlines are looked at no more often than this.
@@ -72,6 +74,9 @@ pub enum StartError {
         #[source]
         source: NameError,
     },
+    /// An interface has an impossible name.
+    #[error("nodes: interfaces")]
+    Interface(#[source] NameError),
 }
 
 /// The reason why a running operating agent ended by itself.
@@ -89,6 +94,7 @@ pub struct App {
     services: Services,
     socket: Option<BoundSocket>,
     agent: Arc<Agent>,
+    programs: Arc<Programs>,
     to_fabric: mpsc::Receiver<v1::AttachEndpointsRequest>,
     settings: LiveSettings,
 }
@@ -101,7 +107,8 @@ impl App {
     /// [`StartError`] names the setting that is wrong.
     pub fn bind(config: OperatingAgentConfig, security: Security) -> Result<Self, StartError> {
         let tic = security.leader(&config.tic)?;
-        let fabric = security.peer(config.fabric.as_str())?;
+        let fabric =
+            config.fabric.as_ref().map(|fabric| security.peer(fabric.as_str())).transpose()?;
         let server = BoundServer::bind(config.listen)?.secured(security.clone());
         let socket = config.socket.as_ref().map(|path| BoundSocket::bind(path, config.socket_mode));
         let socket = socket.transpose()?.map(|socket| socket.limited(&security));
@@ -135,14 +142,18 @@ impl App {
         let mut services = Services::new("operating-agent")
             .with(operating.max_decoding_message_size(MESSAGE_LIMIT))
             .with(group.max_decoding_message_size(MESSAGE_LIMIT))
-            .with(collectives)
-            .with_peer("fabric", config.fabric.as_str());
+            .with(collectives);
+        if let Some(fabric) = &config.fabric {
+            services = services.with_peer("fabric", fabric.as_str());
+        }
         for tic in &config.tic {
             services = services.with_peer("tic", tic.as_str());
         }
         let report_interval = Arc::new(watch::Sender::new(config.report_interval));
+        let interfaces = Interface::of(&config.nodes).map_err(StartError::Interface)?;
+        let programs = Programs::new(&agent, interfaces, config.program_ranges);
         let settings = LiveSettings { nodes, retry, report_interval, user_rules };
-        Ok(Self { server, services, socket, agent, to_fabric, settings })
+        Ok(Self { server, services, socket, agent, programs, to_fabric, settings })
     }
 
     /// The address that processes and other agents use.
@@ -182,7 +193,7 @@ impl App {
     }
 
     async fn serve_until(self, stop: CancellationToken) -> Result<(), RunError> {
-        let Self { server, services, socket, agent, to_fabric, settings } = self;
+        let Self { server, services, socket, agent, programs, to_fabric, settings } = self;
         agent.start();
         let processes = serve_processes(socket, &agent, stop.clone());
         let both = async { tokio::try_join!(server.serve(services, stop), processes).map(|_| ()) };
@@ -191,6 +202,7 @@ impl App {
             () = agent.runtime.nodes.keep_time(TICK, IDLE) => Ok(()),
             () = agent.report(settings.report_interval.subscribe()) => Ok(()),
             () = agent.serve_fabric(to_fabric) => Ok(()),
+            () = programs.run() => Ok(()),
             () = agent.combining.clone().refresh_offers() => Ok(()),
         };
         agent.runtime.tasks.stop().await;

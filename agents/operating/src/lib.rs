@@ -25,6 +25,7 @@ mod links;
 mod nodes;
 mod peers;
 mod processes;
+mod programs;
 mod runtime;
 mod settings;
 #[cfg(test)]

@@ -65,7 +65,7 @@ fn agent_with(tic: &str, fabric: &str) -> TestAgent {
             start_id: 1,
         },
         tic: Leader::new(&[tic.to_owned()]).unwrap(),
-        fabric: Peer::new(fabric).unwrap(),
+        fabric: Some(Peer::new(fabric).unwrap()),
         security: Security::plaintext(),
         user_rules: UserRules::default(),
         memories: Memories::default(),

@@ -11,6 +11,8 @@
 //!                                       ▼
 //!                                   Inventory
 //!
+//!  programs task: TIC ──colors of programs' addresses──► Driver
+//!
 //!  discovery task: hardware ──found topology──► TIC ──expected topology──► Driver
 //! ```
 
@@ -32,6 +34,7 @@ use crate::discovery;
 use crate::driver::Driver;
 use crate::failures;
 use crate::inventory::{GrantedTerms, Inventory};
+use crate::programs;
 
 /// Why an agent cannot start.
 #[derive(Debug, Error)]
@@ -156,6 +159,7 @@ impl App {
             drop(known.wait_for(|known| *known).await);
             failures::follow(Arc::clone(&self.inventory), failed).await;
         };
+        let carry = programs::follow(Arc::clone(self.inventory.driver()), self.tic.clone());
         let interval = self.report_interval.0.subscribe();
         let granted = self.granted;
         let report = failures::report(self.name, self.tic, interval, &granted, newest);
@@ -168,7 +172,7 @@ impl App {
         let tasks = async {
             tokio::select! {
                 () = ended.cancelled() => {}
-                ((), (), ()) = async { tokio::join!(follow, report, discover) } => {}
+                ((), (), (), ()) = async { tokio::join!(follow, report, discover, carry) } => {}
             }
         };
         let (served, ()) = tokio::join!(serving, tasks);

@@ -3,7 +3,9 @@
 //! Its types are those of the wire (`fabricast.v1`): a switch agent translates nothing, it checks
 //! and forwards.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -113,6 +115,17 @@ pub trait Driver: Debug + Send + Sync + 'static {
 
     /// Sets the expected fabric: parts that are missing in the hardware count as failed.
     fn expect(&self, _fabric: Arc<Graph>) {}
+
+    /// True if packets can be led to a color by the IPv4 multicast address that programs send to.
+    fn carries_programs(&self) -> bool {
+        false
+    }
+
+    /// Has packets of programs led from the endpoints to the colors of their addresses; addresses
+    /// that are not named are led nowhere.
+    ///
+    /// - `programs`: color by address.
+    async fn carry_programs(&self, _programs: BTreeMap<Ipv4Addr, u16>) {}
 
     /// Watches the failed parts: the first item lists all, and so does another after each change.
     ///

@@ -15,6 +15,7 @@ mod driver;
 mod drivers;
 mod failures;
 mod inventory;
+mod programs;
 mod write_check;
 
 pub use api::SwitchAgent;

@@ -31,6 +31,7 @@ pub mod job;
 pub mod message;
 pub mod names;
 pub mod operating;
+pub mod programs;
 pub mod record;
 mod refusal;
 pub mod tree;

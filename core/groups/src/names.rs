@@ -5,9 +5,10 @@
 //! up to 23 bytes is stored inline, so that a lookup in an ordered map follows no pointer.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
-use smol_str::SmolStr;
+use smol_str::{SmolStr, format_smolstr};
 use thiserror::Error;
 
 /// Maximum length of a name, in characters.
@@ -114,6 +115,23 @@ name!(
     GroupName,
     "group name"
 );
+/// Prefix of the names of groups of programs that use IP multicast.
+const PROGRAM_PREFIX: &str = "ip/";
+
+impl GroupName {
+    /// Returns the name of the group whose members are the programs that have joined an IPv4
+    /// multicast address, such as `ip/239.1.2.3`.
+    pub fn of_programs(address: Ipv4Addr) -> Self {
+        Self(format_smolstr!("{PROGRAM_PREFIX}{address}"))
+    }
+
+    /// Returns the address that [`Self::of_programs`] made a name of; `None` for other names.
+    pub fn program_address(&self) -> Option<Ipv4Addr> {
+        let text = self.0.strip_prefix(PROGRAM_PREFIX)?;
+        text.parse().ok().filter(Ipv4Addr::is_multicast)
+    }
+}
+
 name!(
     /// Name of a compute node, which has one operating agent.
     NodeName,
@@ -168,6 +186,16 @@ mod tests {
         assert_eq!(NodeName::new(""), Err(NameError::Empty { kind: "node name".to_owned() }));
         let error = ProcessName::new("a\nb").unwrap_err();
         assert_eq!(error.to_string(), "process name has control character '\\n' at character 1");
+    }
+
+    #[test]
+    fn the_group_of_programs_is_named_after_their_address() {
+        let address = Ipv4Addr::new(239, 1, 2, 3);
+        let name = GroupName::of_programs(address);
+        assert_eq!((name.as_str(), name.program_address()), ("ip/239.1.2.3", Some(address)));
+        for other in ["ip/10.0.0.1", "ip/239.1.2", "ip/239.1.2.03", "239.1.2.3", "ip/"] {
+            assert_eq!(GroupName::new(other).unwrap().program_address(), None, "{other}");
+        }
     }
 
     #[test]

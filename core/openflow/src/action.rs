@@ -2,10 +2,12 @@
 //!
 //! Source: OpenFlow Switch Specification 1.3.5, §7.2.3 and §7.2.4.
 
-use crate::wire::{DecodeError, Put, Reader};
+use crate::fields::Field;
+use crate::wire::{DecodeError, Put, Reader, padding};
 
 const OUTPUT: u16 = 0;
 const GROUP: u16 = 22;
+const SET_FIELD: u16 = 25;
 const WRITE_ACTIONS: u16 = 3;
 const APPLY_ACTIONS: u16 = 4;
 
@@ -16,6 +18,8 @@ pub enum Action {
     Output(u32),
     /// Processes the packet by a group.
     Group(u32),
+    /// Sets a field of the packet; the field has no mask.
+    SetField(Field),
     /// Another action.
     Other {
         /// Type of the action.
@@ -27,6 +31,7 @@ pub enum Action {
 
 impl Action {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let start = out.len();
         out.sized(2, |out| match self {
             Self::Output(port) => {
                 out.u16(OUTPUT);
@@ -38,6 +43,12 @@ impl Action {
                 out.u16(GROUP);
                 out.u16(0); // length
                 out.u32(*group);
+            }
+            Self::SetField(field) => {
+                out.u16(SET_FIELD);
+                out.u16(0); // length, which includes the padding
+                field.write(out);
+                out.zeros(padding(out.len() - start));
             }
             Self::Other { kind, content } => {
                 out.u16(*kind);
@@ -56,9 +67,23 @@ impl Action {
                 Ok(Self::Output(port))
             }
             GROUP => Ok(Self::Group(content.u32()?)),
-            _ => Ok(Self::Other { kind, content: content.rest().to_vec() }),
+            _ => {
+                let content = content.rest().to_vec();
+                Ok(set_field(kind, &content).unwrap_or(Self::Other { kind, content }))
+            }
         }
     }
+}
+
+/// Reads an action that sets a field; `None` if it is another one, or not as it is written here.
+fn set_field(kind: u16, content: &[u8]) -> Option<Action> {
+    if kind != SET_FIELD {
+        return None;
+    }
+    let action = Action::SetField(Field::read(&mut Reader::new(content, "action")).ok()?);
+    let mut again = Vec::new();
+    action.write(&mut again);
+    (again.get(4..) == Some(content)).then_some(action)
 }
 
 /// Something that a flow does with the packets that it matches.
@@ -130,6 +155,21 @@ mod tests {
     fn an_action_of_length_0_is_refused_and_does_not_loop() {
         let read = Reader::new(&[0, 0, 0, 0, 0, 0, 0, 0], "actions").all(Action::read);
         assert_eq!(read, Err(DecodeError::Length { what: "action", length: 0 }));
+    }
+
+    /// The bytes of `set_field:02:fa:b0:00:01:02->eth_src`, as Open vSwitch sends them.
+    #[test]
+    fn a_field_that_is_set_is_padded_within_the_length() {
+        let address = [2, 0xfa, 0xb0, 0, 1, 2];
+        let action = Action::SetField(Field::EthSrc { address, mask: None });
+        let golden = [0, 25, 0, 16, 0x80, 0, 8, 6, 2, 0xfa, 0xb0, 0, 1, 2, 0, 0];
+        let mut bytes = Vec::new();
+        action.write(&mut bytes);
+        assert_eq!(bytes, golden);
+        assert_eq!(Action::read(&mut Reader::new(&bytes, "action")), Ok(action));
+        bytes[15] = 1; // no padding: kept as it is
+        let kept = Action::read(&mut Reader::new(&bytes, "action")).unwrap();
+        assert!(matches!(&kept, Action::Other { kind: 25, .. }), "{kept:?}");
     }
 
     #[test]

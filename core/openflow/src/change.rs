@@ -1,11 +1,14 @@
 //! Messages that change entries, and those that keep the fence of the writer.
 
+use std::net::Ipv4Addr;
+
 use fabricast_topology::PortSet;
 
-use crate::action::{Action, Instruction};
+use crate::action::Instruction;
+use crate::fields::Match;
 use crate::flow::{FlowCommand, FlowMod};
 use crate::group::{GroupCommand, GroupMod, GroupType};
-use crate::mapping::{Entries, EntryKey, Leftover, Mapping, buckets};
+use crate::mapping::{Entries, EntryKey, Flow, Leftover, Mapping, ProgramFlows, buckets};
 use crate::message::Body;
 
 /// Term of the route service that writes, and generation of its plan. The order is by age.
@@ -36,24 +39,41 @@ impl Mapping {
             let is_held = held.contains_key(&key);
             if out.is_empty() {
                 if is_held {
-                    removed.push(Body::FlowMod(self.flow(FlowCommand::DeleteStrict, key)));
+                    let flows = self.flows(key).into_iter();
+                    removed.extend(flows.map(|flow| self.flow_removal(flow.conditions.matching())));
                     removed.push(self.group_mod(GroupCommand::Delete, key, out));
                 }
             } else if is_held {
                 kept.push(self.group_mod(GroupCommand::Modify, key, out));
             } else {
                 kept.push(self.group_mod(GroupCommand::Add, key, out));
-                let lead = Instruction::Apply(vec![Action::Group(self.group(key))]);
-                let flow = self.flow(FlowCommand::Add, key);
-                kept.push(Body::FlowMod(FlowMod {
-                    cookie: term,
-                    instructions: vec![lead],
-                    ..flow
-                }));
+                kept.extend(self.flows(key).into_iter().map(|flow| self.flow_addition(flow, term)));
             }
         }
         kept.append(&mut removed);
         kept
+    }
+
+    /// Messages that have packets of programs led to other entries: first what is new or changes.
+    ///
+    /// - `held`: flows that the switch holds.
+    /// - `wanted`: as [`Mapping::program_flows`] gives them.
+    /// - `term`: of the newest writer, kept as the cookie of new flows.
+    #[must_use]
+    pub fn program_changes(
+        &self,
+        held: &ProgramFlows,
+        wanted: &ProgramFlows,
+        term: u64,
+    ) -> Vec<Body> {
+        let added = wanted.iter().filter(|(place, key)| held.get(place) != Some(key));
+        let flow = |(place, key): (&(u8, Ipv4Addr), &EntryKey)| {
+            self.flow_addition(self.program_flow(*place, *key), term)
+        };
+        let removed = held.keys().filter(|place| !wanted.contains_key(place));
+        let removal =
+            |place: &(u8, Ipv4Addr)| self.flow_removal(Self::program_conditions(*place).matching());
+        added.map(flow).chain(removed.map(removal)).collect()
     }
 
     /// Messages that leave a fence in the switch; packets of colors without an entry are dropped
@@ -61,8 +81,10 @@ impl Mapping {
     /// none newer than the writer's.
     #[must_use]
     pub fn fence_changes(&self, fence: Fence) -> [Body; 2] {
-        [(2, fence.generation), (1, fence.term)].map(|(below, cookie)| {
-            let (priority, all) = (self.priority - below, self.all_addresses());
+        let generation = (2, self.all_marks(), fence.generation);
+        let term = (1, self.all_addresses(), fence.term);
+        [generation, term].map(|(below, all, cookie)| {
+            let (priority, all) = (self.priority - below, all.matching());
             let flow = FlowMod::new(FlowCommand::Add, self.table, priority, all);
             Body::FlowMod(FlowMod { cookie, ..flow })
         })
@@ -86,8 +108,16 @@ impl Mapping {
         leftovers.iter().map(removal).collect()
     }
 
-    fn flow(&self, command: FlowCommand, key: EntryKey) -> FlowMod {
-        FlowMod::new(command, self.table, self.priority, self.conditions(key))
+    fn flow_addition(&self, flow: Flow, term: u64) -> Body {
+        let add = FlowCommand::Add;
+        let new = FlowMod::new(add, self.table, self.priority, flow.conditions.matching());
+        let instructions = vec![Instruction::Apply(flow.actions)];
+        Body::FlowMod(FlowMod { cookie: term, instructions, ..new })
+    }
+
+    fn flow_removal(&self, conditions: Match) -> Body {
+        let strict = FlowCommand::DeleteStrict;
+        Body::FlowMod(FlowMod::new(strict, self.table, self.priority, conditions))
     }
 
     fn group_mod(&self, command: GroupCommand, key: EntryKey, out: PortSet) -> Body {

@@ -11,6 +11,7 @@ const OXM: u16 = 1;
 /// Class of the standard fields.
 const BASIC: u16 = 0x8000;
 const IN_PORT: u8 = 0;
+const ETH_SRC: u8 = 4;
 const ETH_TYPE: u8 = 5;
 const IPV4_DST: u8 = 12;
 
@@ -26,6 +27,13 @@ pub struct Match {
 pub enum Field {
     /// Port by which the packet came in.
     InPort(u32),
+    /// Ethernet source address.
+    EthSrc {
+        /// Address.
+        address: [u8; 6],
+        /// Bits of the address that count; `None` for all.
+        mask: Option<[u8; 6]>,
+    },
     /// Ethernet type.
     EthType(u16),
     /// IPv4 destination address.
@@ -49,7 +57,7 @@ pub enum Field {
 }
 
 impl Field {
-    fn write(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut put = |class, field: u8, has_mask: bool, value: &[u8]| {
             out.u16(class);
             out.u8(field << 1 | u8::from(has_mask));
@@ -58,6 +66,10 @@ impl Field {
         };
         match self {
             Self::InPort(port) => put(BASIC, IN_PORT, false, &port.to_be_bytes()),
+            Self::EthSrc { address, mask: None } => put(BASIC, ETH_SRC, false, address),
+            Self::EthSrc { address, mask: Some(mask) } => {
+                put(BASIC, ETH_SRC, true, &[*address, *mask].concat());
+            }
             Self::EthType(kind) => put(BASIC, ETH_TYPE, false, &kind.to_be_bytes()),
             Self::Ipv4Dst { address, mask: None } => {
                 put(BASIC, IPV4_DST, false, &address.octets());
@@ -69,7 +81,7 @@ impl Field {
         }
     }
 
-    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let class = reader.u16()?;
         let kind = reader.u8()?;
         let (field, has_mask) = (kind >> 1, kind & 1 == 1);
@@ -79,8 +91,15 @@ impl Field {
             let bytes: Option<[u8; 4]> = value.get(at..at + 4)?.try_into().ok();
             bytes.map(u32::from_be_bytes)
         };
+        let mac = |at: usize| -> Option<[u8; 6]> { value.get(at..at + 6)?.try_into().ok() };
         let known = match (class, field, has_mask, length) {
             (BASIC, IN_PORT, false, 4) => word(0).map(Self::InPort),
+            (BASIC, ETH_SRC, false, 6) => {
+                mac(0).map(|address| Self::EthSrc { address, mask: None })
+            }
+            (BASIC, ETH_SRC, true, 12) => {
+                mac(0).zip(mac(6)).map(|(address, mask)| Self::EthSrc { address, mask: Some(mask) })
+            }
             (BASIC, ETH_TYPE, false, 2) => {
                 Some(Self::EthType(u16::from_be_bytes([value[0], value[1]])))
             }

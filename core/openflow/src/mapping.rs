@@ -1,30 +1,39 @@
 //! Table entries as groups and flows, and back.
 //!
-//! An entry is a group of type ALL with one bucket for each output port, and a flow that leads the
-//! packets of the entry's color there: those with the color's IPv4 address as their destination,
-//! with per-port tables only those that came in by the entry's port. Two more flows of lower
-//! priority drop packets of all other colors, and keep the fence of the newest writer in their
-//! cookies.
+//! An entry is a group of type ALL with one bucket for each output port, and flows that lead the
+//! packets of the entry's color there. Between switches a packet carries its color in its Ethernet
+//! source address, the mark ([`Mapping::mark`]). The mark is set where a packet comes in from an
+//! endpoint: by the packet's IPv4 destination, which is the color's own address
+//! ([`Mapping::address`]) or one that programs use ([`Mapping::program_flows`]). Receivers so get
+//! packets with the destination that they were sent to.
+//!
+//! Two more flows of lower priority drop packets of all other colors, and keep the fence of the
+//! newest writer in their cookies.
 //!
 //! Invariants
-//! - OPENFLOW-1: what [`Mapping::changes`] writes, [`Mapping::read`] reads back as the same
-//!   entries, with nothing left over.
+//! - OPENFLOW-1: what [`Mapping::changes`] and [`Mapping::program_changes`] write,
+//!   [`Mapping::read`] reads back as the same, with nothing left over.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod conditions;
+
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use fabricast_topology::{PortSet, TableKind};
 use thiserror::Error;
 
-use crate::action::{Action, Instruction};
+use crate::action::Action;
 use crate::change::Fence;
-use crate::fields::{Field, Match};
+use crate::fields::Match;
 use crate::flow::{FlowRequest, FlowStats, NO_COOKIE_MASK};
 use crate::group::{ANY_GROUP, Bucket, GroupDesc, GroupType};
 use crate::multipart::Request;
 use crate::port::ANY_PORT;
+pub(crate) use conditions::Flow;
+use conditions::FlowRole;
 
-const IPV4: u16 = 0x0800;
+/// Mark of color 0: a locally administered address, with the color in the last two bytes.
+const MARKS: [u8; 6] = [0x02, 0xfa, 0xb0, 0, 0, 0];
 /// Bits of a group id for color and first group; those above are the input port.
 const COLOR_BITS: u32 = 16;
 /// Flows of a switch that are no entries.
@@ -46,6 +55,8 @@ pub struct Mapping {
     pub first_group: u16,
     /// Kind of the tables.
     pub tables: TableKind,
+    /// Ports of the switch that lead to endpoints.
+    pub endpoint_ports: PortSet,
 }
 
 /// Why entries cannot be placed as wanted.
@@ -95,6 +106,12 @@ pub struct EntryKey {
 /// Output ports by entry; none is empty.
 pub type Entries = BTreeMap<EntryKey, PortSet>;
 
+/// Color by the IPv4 address that programs send to.
+pub type Programs = BTreeMap<Ipv4Addr, u16>;
+
+/// Entry that packets of programs are led to, by input port and destination address.
+pub type ProgramFlows = BTreeMap<(u8, Ipv4Addr), EntryKey>;
+
 /// A group or flow in the place of entries that is no part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leftover {
@@ -116,6 +133,8 @@ pub struct Found {
     pub entries: Entries,
     /// Groups and flows that are no part of an entry; they are to be removed.
     pub leftovers: Vec<Leftover>,
+    /// Flows for addresses of programs.
+    pub programs: ProgramFlows,
     /// Fence of the newest writer; `None` if nobody has written since power-on.
     pub fence: Option<Fence>,
 }
@@ -151,10 +170,10 @@ impl Mapping {
     /// - `groups`, `flows`: what the switch can hold.
     #[must_use]
     pub fn colors_within(&self, ports: u8, groups: u32, flows: u32) -> u16 {
-        let entries = groups.min(flows.saturating_sub(FENCE_FLOWS));
-        let each = match self.tables {
-            TableKind::PerPort => u32::from(ports).max(1),
-            TableKind::PerSwitch => 1,
+        let flows = flows.saturating_sub(FENCE_FLOWS);
+        let (entries, each) = match self.tables {
+            TableKind::PerPort => (groups.min(flows), u32::from(ports).max(1)),
+            TableKind::PerSwitch => (groups.min(flows / 2), 1),
         };
         u16::try_from(entries / each).unwrap_or(u16::MAX).min(self.colors)
     }
@@ -163,6 +182,44 @@ impl Mapping {
     #[must_use]
     pub fn address(&self, color: u16) -> Ipv4Addr {
         Ipv4Addr::from(u32::from(self.addresses) + u32::from(color))
+    }
+
+    /// Ethernet source address of packets with a color, between switches.
+    #[must_use]
+    pub fn mark(color: u16) -> [u8; 6] {
+        let [high, low] = color.to_be_bytes();
+        [MARKS[0], MARKS[1], MARKS[2], MARKS[3], high, low]
+    }
+
+    /// Number of flows that lead to the group of an entry, without those for programs.
+    #[must_use]
+    pub fn flow_count(&self, key: EntryKey) -> usize {
+        self.flows(key).len()
+    }
+
+    /// Flows that lead packets of programs to the entries of their colors.
+    ///
+    /// - `entries`: of the switch; a color without one gets no flow.
+    /// - `programs`: an address of a color itself is ignored, as that leads there anyway.
+    #[must_use]
+    pub fn program_flows(&self, entries: &Entries, programs: &Programs) -> ProgramFlows {
+        let mut by_color = BTreeMap::<u16, Vec<Ipv4Addr>>::new();
+        for (address, color) in programs.iter().filter(|(address, _)| !self.has_address(**address))
+        {
+            by_color.entry(*color).or_default().push(*address);
+        }
+        let mut flows = ProgramFlows::new();
+        for key in entries.keys() {
+            let ports = match self.tables {
+                TableKind::PerPort => PortSet::single(key.in_port),
+                TableKind::PerSwitch => self.endpoint_ports,
+            };
+            for port in ports.intersection(self.endpoint_ports).iter() {
+                let addresses = by_color.get(&key.color).into_iter().flatten();
+                flows.extend(addresses.map(|address| ((port, *address), *key)));
+            }
+        }
+        flows
     }
 
     /// Id of the group of an entry.
@@ -181,26 +238,30 @@ impl Mapping {
             out_group: ANY_GROUP,
             cookie: 0,
             cookie_mask: NO_COOKIE_MASK,
-            conditions: self.all_addresses(),
+            conditions: Match::default(), // by address, and by mark
         };
         [Request::Flows(flows), Request::Groups]
     }
 
     /// Reads the entries of a switch. Cost: O(n log n) for n groups and flows.
     ///
-    /// - `flows`, `groups`: answers to [`Self::requests`]; others than those of the table and
-    ///   addresses, or of the group ids, are ignored.
+    /// - `flows`, `groups`: answers to [`Self::requests`]; others than those of the table with our
+    ///   addresses, marks or groups, or of the group ids, are ignored.
     #[must_use]
     pub fn read(&self, flows: &[FlowStats], groups: &[GroupDesc]) -> Found {
         let mut found = Found::default();
-        let mut led = BTreeSet::new();
+        let mut led = BTreeMap::<EntryKey, Vec<Flow>>::new();
         let (mut term, mut generation) = (None, None);
         for flow in flows.iter().filter(|flow| flow.table == self.table) {
             match self.role(flow) {
                 FlowRole::Foreign => {}
-                FlowRole::Entry(key) => {
-                    led.insert(key);
+                FlowRole::Entry(key, flow) => {
+                    let flows = led.entry(key).or_default();
+                    if !flows.contains(&flow) {
+                        flows.push(flow);
+                    }
                 }
+                FlowRole::Program(place, key) => drop(found.programs.insert(place, key)),
                 FlowRole::Term => term = Some(flow.cookie),
                 FlowRole::Generation => generation = Some(flow.cookie),
                 FlowRole::Leftover => found.leftovers.push(Leftover::Flow {
@@ -215,16 +276,20 @@ impl Mapping {
                 continue; // a switch that tells a group twice
             }
             // A switch removes with a group the flows that lead there.
-            let is_led = led.remove(&key);
+            let count = led.remove(&key).unwrap_or_default().len();
             match outputs(group) {
-                Some(out) if is_led => drop(found.entries.insert(key, out)),
+                Some(out) if count == self.flow_count(key) => {
+                    found.entries.insert(key, out);
+                }
                 Some(_) | None => found.leftovers.push(Leftover::Group(group.group)),
             }
         }
-        found.leftovers.extend(led.into_iter().map(|key| Leftover::Flow {
+        let orphans = led.into_values().flatten();
+        found.leftovers.extend(orphans.map(|flow| Leftover::Flow {
             priority: self.priority,
-            conditions: self.conditions(key),
+            conditions: flow.conditions.matching(),
         }));
+        found.programs.retain(|_, key| found.entries.contains_key(key));
         // The term is written last: without it the other one means nothing.
         found.fence = term.map(|term| Fence { term, generation: generation.unwrap_or(0) });
         found
@@ -239,25 +304,6 @@ impl Mapping {
         u32::from(address) & !(self.address_count() - 1) == u32::from(self.addresses)
     }
 
-    /// Conditions of the packets of all colors.
-    pub(crate) fn all_addresses(&self) -> Match {
-        let mask = Some(Ipv4Addr::from(!(self.address_count() - 1)));
-        let mask = mask.filter(|mask| *mask != Ipv4Addr::BROADCAST);
-        [Field::EthType(IPV4), Field::Ipv4Dst { address: self.addresses, mask }]
-            .into_iter()
-            .collect()
-    }
-
-    /// Conditions of the packets of an entry.
-    pub(crate) fn conditions(&self, key: EntryKey) -> Match {
-        let in_port = match self.tables {
-            TableKind::PerPort => Some(Field::InPort(u32::from(key.in_port))),
-            TableKind::PerSwitch => None,
-        };
-        let address = Field::Ipv4Dst { address: self.address(key.color), mask: None };
-        in_port.into_iter().chain([Field::EthType(IPV4), address]).collect()
-    }
-
     /// Entry of a group id, also of the other kind of tables; `None` if it is not ours.
     fn key(&self, group: u32) -> Option<EntryKey> {
         let in_port = u8::try_from(group >> COLOR_BITS).ok()?;
@@ -265,72 +311,6 @@ impl Mapping {
         let color = low.checked_sub(self.first_group)?;
         (color < self.colors).then_some(EntryKey { in_port, color })
     }
-
-    fn role(&self, flow: &FlowStats) -> FlowRole {
-        let (mut in_port, mut destination, mut others) = (None, None, false);
-        for field in &flow.conditions.fields {
-            match field {
-                Field::InPort(port) => in_port = Some(*port),
-                Field::EthType(kind) => others |= *kind != IPV4,
-                Field::Ipv4Dst { address, mask } => {
-                    destination = Some((*address, mask.unwrap_or(Ipv4Addr::BROADCAST)));
-                }
-                Field::Other { .. } => others = true,
-            }
-        }
-        let Some((address, mask)) = destination.filter(|(address, _)| self.has_address(*address))
-        else {
-            return FlowRole::Foreign;
-        };
-        let whole = u32::from(mask) == !(self.address_count() - 1);
-        if whole && in_port.is_none() && !others && flow.instructions.is_empty() {
-            if flow.priority == self.priority - 1 {
-                return FlowRole::Term;
-            }
-            if flow.priority == self.priority - 2 {
-                return FlowRole::Generation;
-            }
-        }
-        if others || mask != Ipv4Addr::BROADCAST || flow.priority != self.priority {
-            return FlowRole::Leftover;
-        }
-        let in_port = match (self.tables, in_port) {
-            (TableKind::PerPort, Some(port)) => u8::try_from(port).ok().filter(|port| *port > 0),
-            (TableKind::PerSwitch, None) => Some(0),
-            (TableKind::PerPort, None) | (TableKind::PerSwitch, Some(_)) => None,
-        };
-        let color = u16::try_from(u32::from(address) - u32::from(self.addresses)).ok();
-        let color = color.filter(|color| *color < self.colors);
-        match (in_port, color) {
-            (Some(in_port), Some(color)) => {
-                let key = EntryKey { in_port, color };
-                let leads = self.leads_to(&flow.instructions, key);
-                if leads { FlowRole::Entry(key) } else { FlowRole::Leftover }
-            }
-            _ => FlowRole::Leftover,
-        }
-    }
-
-    fn leads_to(&self, instructions: &[Instruction], key: EntryKey) -> bool {
-        let [Instruction::Apply(actions) | Instruction::Write(actions)] = instructions else {
-            return false;
-        };
-        *actions == [Action::Group(self.group(key))]
-    }
-}
-
-/// Meaning of a flow in the table.
-enum FlowRole {
-    /// Of other addresses.
-    Foreign,
-    /// Leads to the group of its entry.
-    Entry(EntryKey),
-    /// Its cookie is the term of the newest writer.
-    Term,
-    /// Its cookie is the generation of the newest writer.
-    Generation,
-    /// Ours by its addresses, and nothing that is written there.
-    Leftover,
 }
 
 /// Output ports of a group as entries have it; `None` if it is another one.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fabricast_groups::detector::DetectorConfig;
+use fabricast_groups::programs::{AddressRange, RangeError};
 use fabricast_rpc::Limits;
 use serde::Deserialize;
 
@@ -21,6 +22,9 @@ use crate::value::{
     check_positive,
 };
 
+/// Without the scope of an organization, where the colors have their addresses (docs/openflow.md).
+const PROGRAM_RANGES: [&str; 3] = ["239.0.0.0/9", "239.128.0.0/10", "239.255.0.0/16"];
+
 /// Checked settings of an operating agent process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatingAgentConfig {
@@ -34,8 +38,8 @@ pub struct OperatingAgentConfig {
     pub advertise: Option<PeerAddress>,
     /// Addresses of all TICs that share a store.
     pub tic: Vec<PeerAddress>,
-    /// The fabric that the endpoints are attached to.
-    pub fabric: PeerAddress,
+    /// The emulated fabric that the endpoints are attached to; `None` if they are adapters.
+    pub fabric: Option<PeerAddress>,
     /// Nodes it is the agent of, at least one; every endpoint belongs to one of them only.
     pub nodes: Vec<NodeConfig>,
     /// Unix domain socket for the processes of this machine; `None` if none can attach.
@@ -47,6 +51,8 @@ pub struct OperatingAgentConfig {
     pub process_rules: Vec<ProcessRule>,
     /// Folder for memory that is shared with processes; `None` if none is.
     pub shared_memory: Option<PathBuf>,
+    /// Addresses that programs of IP multicast may join; others are left alone.
+    pub program_ranges: Vec<AddressRange>,
     /// Time between two reports, to group agents and to the TIC.
     pub report_interval: Duration,
     /// When a group agent hosted here probes a member's node, and when it reports it to the TIC.
@@ -60,6 +66,9 @@ pub struct NodeConfig {
     pub name: String,
     /// Its endpoints, at least one, as the topology names them.
     pub endpoints: Vec<String>,
+    /// Endpoint by the interface of this machine that it is; what programs join there by IP
+    /// multicast are memberships of the node.
+    pub interfaces: BTreeMap<String, String>,
 }
 
 /// Section `[operating_agent]` as written.
@@ -84,7 +93,8 @@ pub struct RawOperatingAgentConfig {
     /// The TIC, `host:port`, or a list of all that share a store: the one that leads is found.
     /// Default 127.0.0.1:7401, the TIC's own default.
     pub tic: Addresses,
-    /// The emulated fabric, `host:port`. Default 127.0.0.1:7403, the fabric's own default.
+    /// The emulated fabric, `host:port`, or `none` where endpoints are real adapters. Default
+    /// 127.0.0.1:7403, the fabric's own default.
     pub fabric: String,
     /// The nodes hosted here, as `[[operating_agent.nodes]]`. No default: a node has a name.
     pub nodes: Vec<RawNode>,
@@ -103,6 +113,11 @@ pub struct RawOperatingAgentConfig {
     /// so, all payloads go through the socket. Default `/dev/shm`, which every Linux has; for
     /// processes in other containers a folder that all of them mount.
     pub shared_memory: PathBuf,
+    /// Ranges of the IPv4 multicast addresses that are groups of Fabricast if programs join them on
+    /// one of a node's `interfaces`; others are left alone. Default: 239.0.0.0 to 239.191.255.255
+    /// and 239.255.0.0/16, which is all that is administered by a site but the range in which the
+    /// addresses of colors are.
+    pub program_ranges: Vec<String>,
     /// Default 500ms: two thousand messages a second for a thousand nodes, and a failure is
     /// noticed within seconds.
     #[serde(with = "humantime_serde")]
@@ -135,6 +150,9 @@ pub struct RawNode {
     /// Its endpoints, as the topology names them. Default: the one named like the node, which is
     /// what the topology calls the only port of a node.
     pub endpoints: Option<Vec<String>>,
+    /// Network interfaces of this machine with the endpoints that they are, as `{ eth0 = "h0" }`:
+    /// what programs join there by IP multicast, the node joins. Default none.
+    pub interfaces: BTreeMap<String, String>,
 }
 
 impl Default for RawOperatingAgentConfig {
@@ -152,6 +170,7 @@ impl Default for RawOperatingAgentConfig {
             socket_mode: "600".to_owned(),
             process_rules: Vec::new(),
             shared_memory: PathBuf::from("/dev/shm"),
+            program_ranges: PROGRAM_RANGES.map(str::to_owned).to_vec(),
             report_interval: Duration::from_millis(500),
             report_timeout: Duration::from_secs(2),
             adaptive: None,
@@ -185,9 +204,13 @@ impl Role for OperatingAgentConfig {
             problems.add("advertise", why);
         }
         let tic = raw.tic.check(problems, "tic");
-        let fabric = PeerAddress::check(problems, "fabric", &raw.fabric);
+        let fabric = match &*raw.fabric {
+            "none" => Some(None),
+            address => PeerAddress::check(problems, "fabric", address).map(Some),
+        };
         check_calls(problems, unasked, "tic", tic.iter().flatten());
-        check_calls(problems, unasked, "fabric", &fabric);
+        check_calls(problems, unasked, "fabric", fabric.iter().flatten());
+        let program_ranges = check_ranges(problems, &raw.program_ranges);
         let nodes = check_nodes(problems, raw.nodes);
         let detection = RawDetection {
             report_timeout: raw.report_timeout,
@@ -218,11 +241,26 @@ impl Role for OperatingAgentConfig {
             socket: socket?,
             socket_mode: socket_mode?,
             process_rules: process_rules?,
+            program_ranges: program_ranges?,
             shared_memory: Some(raw.shared_memory).filter(|path| !path.as_os_str().is_empty()),
             report_interval: raw.report_interval,
             detector: detector?,
         })
     }
+}
+
+fn check_ranges(problems: &mut Problems, raw: &[String]) -> Option<Vec<AddressRange>> {
+    let mut ranges = Some(Vec::new());
+    for (index, text) in raw.iter().enumerate() {
+        let range = text.parse().inspect_err(|error: &RangeError| {
+            problems.add(&format!("program_ranges[{index}]"), error.to_string());
+        });
+        ranges = ranges.zip(range.ok()).map(|(mut ranges, range)| {
+            ranges.push(range);
+            ranges
+        });
+    }
+    ranges
 }
 
 fn check_nodes(problems: &mut Problems, raw: Vec<RawNode>) -> Option<Vec<NodeConfig>> {
@@ -231,7 +269,7 @@ fn check_nodes(problems: &mut Problems, raw: Vec<RawNode>) -> Option<Vec<NodeCon
         return None;
     }
     let mut names = BTreeMap::new();
-    let mut owners = BTreeMap::new();
+    let (mut owners, mut interfaces) = (BTreeMap::new(), BTreeMap::new());
     let mut nodes = Some(Vec::new());
     for (index, node) in raw.into_iter().enumerate() {
         let node = check_node(problems, index, node);
@@ -239,6 +277,12 @@ fn check_nodes(problems: &mut Problems, raw: Vec<RawNode>) -> Option<Vec<NodeCon
             if let Some(earlier) = names.insert(node.name.clone(), index) {
                 let what = format!("'{}' is also the name of nodes[{earlier}]", node.name);
                 problems.add(&format!("nodes[{index}].name"), what);
+            }
+            for interface in node.interfaces.keys() {
+                if let Some(owner) = interfaces.insert(interface.clone(), node.name.clone()) {
+                    let what = format!("'{interface}' already belongs to node '{owner}'");
+                    problems.add(&format!("nodes[{index}].interfaces"), what);
+                }
             }
             for (place, endpoint) in node.endpoints.iter().enumerate() {
                 if let Some(owner) = owners.insert(endpoint.clone(), node.name.clone()) {
@@ -268,5 +312,12 @@ fn check_node(problems: &mut Problems, index: usize, raw: RawNode) -> Option<Nod
         problems.add(&format!("nodes[{index}].endpoints"), what);
         return None;
     }
-    Some(NodeConfig { name, endpoints })
+    for (interface, endpoint) in &raw.interfaces {
+        if !endpoints.contains(endpoint) {
+            let what = format!("'{interface}' is endpoint '{endpoint}', which the node has not");
+            problems.add(&format!("nodes[{index}].interfaces"), what);
+            return None;
+        }
+    }
+    Some(NodeConfig { name, endpoints, interfaces: raw.interfaces })
 }

@@ -146,7 +146,9 @@ reload!(
 
 reload!(
     OperatingAgentConfig,
-    fixed: [listen, certificates, advertise, tic, fabric, nodes, socket, socket_mode, shared_memory],
+    fixed: [
+        listen, certificates, advertise, tic, fabric, nodes, socket, socket_mode, shared_memory, program_ranges
+    ],
     free: [
         limits, process_rules, report_interval,
         detector as "report_timeout, adaptive, on_silence, probe_timeout or probe_attempts"

@@ -94,7 +94,7 @@ fn the_defaults_of_all_parts_fit_together_on_one_machine() {
         panic!("the default needs nothing")
     };
     assert_eq!(emulated.as_str(), fabric.listen.to_string());
-    assert_eq!(operating_agent.fabric.as_str(), fabric.listen.to_string());
+    assert_eq!(operating_agent.fabric.unwrap().as_str(), fabric.listen.to_string());
     assert_eq!(operating_agent.nodes[0].endpoints, ["h0"]);
     // Group agents and the TIC judge a silent node alike, and nobody is expelled unasked.
     assert!(tic.watch.detector.report_timeout > operating_agent.report_interval);

@@ -121,7 +121,7 @@ const TABLE: &[Calls] = &[
             ("ReportFailedElements", SWITCHES, Reporter),
             ("ListReporters", ADMIN, Nothing),
             ("RemoveReporter", ADMIN, Nothing),
-            ("WatchDirectory", &[Router, Administrator], Nothing),
+            ("WatchDirectory", &[Router, SwitchAgent, Administrator], Nothing),
             ("DownloadTopology", ALL, Nothing),
             ("AcquireRouteTerm", ROUTERS, Nothing),
             ("RenewRouteTerm", ROUTERS, Term),

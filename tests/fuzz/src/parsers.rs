@@ -168,6 +168,7 @@ const OPENFLOW_MAPPING: of::Mapping = of::Mapping {
     colors: 16,
     first_group: 1,
     tables: TableKind::PerPort,
+    endpoint_ports: fabricast_topology::PortSet::single(1),
 };
 
 /// Messages of every kind that a driver meets, in both versions.
@@ -177,6 +178,8 @@ fn openflow_messages() -> Vec<Vec<u8>> {
     let writes = [(key, [2, 3].into_iter().collect())];
     let mut bodies = OPENFLOW_MAPPING.changes(&of::Entries::new(), writes, 7);
     bodies.extend(OPENFLOW_MAPPING.fence_changes(fence));
+    let programs = of::ProgramFlows::from([((1, [239, 1, 2, 3].into()), key)]);
+    bodies.extend(OPENFLOW_MAPPING.program_changes(&of::ProgramFlows::new(), &programs, 7));
     let change = Box::new(bodies[0].clone());
     bodies.push(of::Body::BundleAdd(of::BundleAdd { bundle: 1, flags: 3, change }));
     bodies.push(of::Body::Hello(of::Hello::OURS));

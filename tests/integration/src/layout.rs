@@ -1,5 +1,6 @@
 //! The layout of a cluster: its fabric, engine, agents and services.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +65,11 @@ impl Layout {
         let graph = TopologySpec::parse(topology).expect("a spec").generate().expect("a fabric");
         let node = |endpoint| {
             let name: &str = graph.endpoint_name(endpoint);
-            NodeConfig { name: name.replacen('h', "n", 1), endpoints: vec![name.to_owned()] }
+            NodeConfig {
+                name: name.replacen('h', "n", 1),
+                endpoints: vec![name.to_owned()],
+                interfaces: BTreeMap::new(),
+            }
         };
         let nodes: Vec<NodeConfig> = graph.endpoints().map(node).collect();
         let hosts = nodes.chunks(nodes.len().div_ceil(2)).map(<[_]>::to_vec).collect();

@@ -73,6 +73,7 @@ pub(crate) async fn operating_agent(
     let node = |node: &NodeConfig| RawNode {
         name: Some(node.name.clone()),
         endpoints: Some(node.endpoints.clone()),
+        interfaces: node.interfaces.clone(),
     };
     let settings = RawOperatingAgentConfig { nodes: nodes.iter().map(node).collect(), ..settings };
     let messages = MessagesOfAgent::default();

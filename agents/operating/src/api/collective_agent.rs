@@ -69,7 +69,7 @@ impl CollectiveAgentService for CollectiveAgent {
             values: request.values,
             timeout: request.timeout,
         };
-        let mut fabric = self.agent.runtime.channels.aggregation();
+        let mut fabric = self.agent.runtime.channels.aggregation()?;
         let answer = fabric.contribute_values(contribution).await;
         let answer = answer.map_err(|status| unreachable(status, "fabric"))?;
         let values = answer.into_inner().values;

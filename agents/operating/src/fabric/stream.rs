@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fabricast_proto::v1;
-use fabricast_rpc::{Backoff, Reason, RpcError};
+use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
+use fabricast_rpc::{Backoff, Channel, Reason, RpcError};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::Instant;
@@ -36,10 +37,14 @@ impl FabricStream {
     ///
     /// - `messages`: from [`PacketSender::new`].
     pub(crate) async fn run(self, mut messages: mpsc::Receiver<v1::AttachEndpointsRequest>) {
-        let mut backoff = Backoff::default();
+        let Some(fabric) = self.runtime.channels.fabric() else {
+            while messages.recv().await.is_some() {}
+            return;
+        };
+        let (mut backoff, peer) = (Backoff::default(), fabric.address());
         loop {
-            let ended = self.attach(&mut messages, &mut backoff).await;
-            let peer = self.runtime.channels.fabric_address();
+            let client = FabricServiceClient::new(fabric.channel());
+            let ended = self.attach(client, &mut messages, &mut backoff).await;
             self.packets.set_attached(false);
             // Messages queued without a stream are lost, as on a wire.
             while messages.try_recv().is_ok() {}
@@ -60,6 +65,7 @@ impl FabricStream {
     /// Serves one stream until it ends.
     async fn attach(
         &self,
+        mut client: FabricServiceClient<Channel>,
         messages: &mut mpsc::Receiver<v1::AttachEndpointsRequest>,
         backoff: &mut Backoff,
     ) -> Result<(), RpcError> {
@@ -69,7 +75,6 @@ impl FabricStream {
             v1::AttachEndpointsRequest { attach: nodes.live_endpoints(), ..Default::default() };
         // The queue is empty and longer than one message.
         let _ = out.try_send(attach);
-        let mut client = self.runtime.channels.fabric();
         let answer = client.attach_endpoints(ReceiverStream::new(stream)).await?;
         let mut arriving = answer.into_inner();
         *backoff = Backoff::default();

@@ -51,9 +51,10 @@ impl Combining {
                 values: run.numbers.map(values_to_wire),
                 ..path.template
             };
-            let mut fabric = this.runtime.channels.aggregation();
+            let contribute =
+                async { this.runtime.channels.aggregation()?.contribute_values(request).await };
             let answer = tokio::select! {
-                answer = fabric.contribute_values(request) => answer,
+                answer = contribute => answer,
                 () = withdrawn.cancelled() => return,
             };
             let result = match answer {

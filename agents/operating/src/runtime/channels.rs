@@ -6,7 +6,6 @@ use std::time::Duration;
 use fabricast_group::MESSAGE_LIMIT;
 use fabricast_proto::v1::collective_service_client::CollectiveServiceClient;
 use fabricast_proto::v1::fabric_aggregation_service_client::FabricAggregationServiceClient;
-use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
 use fabricast_proto::v1::group_agent_service_client::GroupAgentServiceClient;
 use fabricast_proto::v1::group_batch_service_client::GroupBatchServiceClient;
 use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
@@ -23,12 +22,13 @@ pub(crate) struct Channels(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     tic: Leader,
-    fabric: Peer,
+    /// The emulated fabric; `None` if endpoints are real adapters.
+    fabric: Option<Peer>,
     peers: Peers,
 }
 
 impl Channels {
-    pub(crate) fn new(security: Security, tic: Leader, fabric: Peer) -> Self {
+    pub(crate) fn new(security: Security, tic: Leader, fabric: Option<Peer>) -> Self {
         Self(Arc::new(Inner { tic, fabric, peers: Peers::new(security) }))
     }
 
@@ -44,16 +44,17 @@ impl Channels {
         CollectiveServiceClient::new(self.0.tic.channel()).max_decoding_message_size(MESSAGE_LIMIT)
     }
 
-    pub(crate) fn fabric(&self) -> FabricServiceClient<Channel> {
-        FabricServiceClient::new(self.0.fabric.channel())
+    /// The emulated fabric, if there is one.
+    pub(crate) fn fabric(&self) -> Option<&Peer> {
+        self.0.fabric.as_ref()
     }
 
-    pub(crate) fn fabric_address(&self) -> &str {
-        self.0.fabric.address()
-    }
-
-    pub(crate) fn aggregation(&self) -> FabricAggregationServiceClient<Channel> {
-        FabricAggregationServiceClient::new(self.0.fabric.channel())
+    pub(crate) fn aggregation(
+        &self,
+    ) -> Result<FabricAggregationServiceClient<Channel>, tonic::Status> {
+        let none = || Reason::FabricUnavailable.status("there is no emulated fabric", &[]);
+        let fabric = self.0.fabric.as_ref().ok_or_else(none)?;
+        Ok(FabricAggregationServiceClient::new(fabric.channel()))
     }
 
     /// A client of the group agents at `host:port`.

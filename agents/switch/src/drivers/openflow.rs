@@ -28,7 +28,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use fabricast_config::Hardware;
-use fabricast_openflow::{EntryKey, Fence};
+use fabricast_openflow::{EntryKey, Fence, Programs};
 use fabricast_proto::v1;
 use fabricast_rpc::Reason;
 use fabricast_topology::{Graph, PortSet};
@@ -297,6 +297,23 @@ impl Driver for OpenflowDriver {
             let driver = driver.clone();
             async move { driver.counters(name).await }
         }))
+    }
+
+    fn carries_programs(&self) -> bool {
+        true
+    }
+
+    async fn carry_programs(&self, programs: Programs) {
+        *self.switches.programs().lock() = Some(programs);
+        let each = self
+            .switches
+            .sessions()
+            .into_iter()
+            .map(|session| tokio::spawn(async move { session.follow_programs().await }));
+        for session in each.collect::<Vec<_>>() {
+            // It has logged what failed.
+            let _ = session.await;
+        }
     }
 
     async fn watch_failed_elements(&self) -> Result<DriverStream<Vec<v1::Element>>, DriverError> {

@@ -3,6 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::action::Instruction;
+use crate::fields::Field;
 use crate::message::Body;
 use crate::{FlowCommand, GroupCommand};
 
@@ -13,6 +15,7 @@ const MAPPING: Mapping = Mapping {
     colors: 20,
     first_group: 1,
     tables: TableKind::PerPort,
+    endpoint_ports: PortSet::single(1),
 };
 const PER_SWITCH: Mapping = Mapping { tables: TableKind::PerSwitch, ..MAPPING };
 const FENCE: Fence = Fence { term: 7, generation: 3 };
@@ -48,8 +51,10 @@ impl Switch {
         known.map(|at| self.groups.remove(at));
         let crate::GroupMod { command, kind, group, buckets } = change;
         if command == GroupCommand::Delete {
-            let lead = [Instruction::Apply(vec![Action::Group(group)])];
-            self.flows.retain(|flow| flow.instructions != lead);
+            self.flows.retain(|flow| match &flow.instructions[..] {
+                [Instruction::Apply(actions)] => !actions.contains(&Action::Group(group)),
+                _ => true,
+            });
         } else {
             self.groups.push(GroupDesc { kind, group, buckets });
         }
@@ -173,7 +178,8 @@ fn what_is_no_entry_is_left_over_and_goes_away() {
 fn a_flow_that_leads_to_the_group_of_another_entry_is_no_entry() {
     let (mut switch, _) = written();
     let other = MAPPING.group(key(4, 19));
-    let at = switch.flows.iter().position(|flow| flow.conditions == MAPPING.conditions(key(1, 0)));
+    let conditions = MAPPING.flows(key(1, 0))[0].conditions.matching();
+    let at = switch.flows.iter().position(|flow| flow.conditions == conditions);
     switch.flows[at.unwrap()].instructions = vec![Instruction::Apply(vec![Action::Group(other)])];
     let found = switch.read(&MAPPING);
     assert_eq!(found.entries.keys().collect::<Vec<_>>(), [&key(4, 19)]);
@@ -188,12 +194,56 @@ fn flows_and_groups_of_others_are_not_looked_at() {
     let mut other_address = switch.flows[2].clone();
     let address = Ipv4Addr::new(239, 192, 0, 32);
     other_address.conditions.fields[2] = Field::Ipv4Dst { address, mask: None };
+    other_address.conditions.fields[0] = Field::InPort(2); // leads to no endpoint
     let mut none = switch.flows[2].clone();
     none.conditions.fields.clear();
     switch.flows.extend([other_table, other_address, none]);
     switch.groups.push(GroupDesc { group: 0x0003_0000, ..switch.groups[0].clone() });
     let found = switch.read(&MAPPING);
     assert_eq!((found.entries, found.leftovers), (entries, vec![]));
+    assert_eq!(found.programs, ProgramFlows::new());
+}
+
+#[test]
+fn programs_are_led_from_the_ports_of_endpoints_only() {
+    let (mut switch, entries) = written();
+    let address = |last| Ipv4Addr::new(239, 1, 2, last);
+    let programs = |list: &[(Ipv4Addr, u16)]| list.iter().copied().collect::<Programs>();
+    // Color 19 comes in from a switch, color 5 has no entry, and the last address is a color's own.
+    let all = [(address(1), 0), (address(2), 19), (address(3), 5), (MAPPING.address(7), 0)];
+    let wanted = MAPPING.program_flows(&entries, &programs(&all));
+    assert_eq!(wanted, ProgramFlows::from([((1, address(1)), key(1, 0))]));
+    switch.take(MAPPING.program_changes(&ProgramFlows::new(), &wanted, 7));
+    assert_eq!(switch.read(&MAPPING).programs, wanted);
+    let marked = Field::EthSrc { address: [2, 0xfa, 0xb0, 0, 0, 0], mask: None };
+    let lead = vec![Action::SetField(marked), Action::Group(MAPPING.group(key(1, 0)))];
+    assert_eq!(switch.flows.last().unwrap().instructions, [Instruction::Apply(lead)]);
+    // The color moves: one change of a flow, in place.
+    let more = (key(1, 3), out(&[9]));
+    switch.take(MAPPING.changes(&entries, [more], 7));
+    let both: Entries = entries.into_iter().chain([more]).collect();
+    let moved = MAPPING.program_flows(&both, &programs(&[(address(1), 3)]));
+    let changes = MAPPING.program_changes(&wanted, &moved, 7);
+    assert_eq!(changes.len(), 1);
+    switch.take(changes);
+    assert_eq!(switch.read(&MAPPING).programs, moved);
+    assert_eq!(MAPPING.program_changes(&moved, &moved, 7), []);
+    switch.take(MAPPING.program_changes(&moved, &ProgramFlows::new(), 7));
+    let found = switch.read(&MAPPING);
+    assert_eq!((found.programs, found.leftovers), (ProgramFlows::new(), vec![]));
+}
+
+#[test]
+fn a_packet_is_marked_once_and_then_led_by_its_mark() {
+    let flows = |mapping: &Mapping, key| mapping.flows(key);
+    let from_endpoint = flows(&MAPPING, key(1, 0x13));
+    let from_switch = flows(&MAPPING, key(2, 0x13));
+    let both = flows(&PER_SWITCH, key(0, 0x13));
+    assert_eq!((from_endpoint.len(), from_switch.len(), both.len()), (1, 1, 2));
+    let mark = Field::EthSrc { address: [2, 0xfa, 0xb0, 0, 0, 0x13], mask: None };
+    assert_eq!(from_endpoint[0].actions[0], Action::SetField(mark.clone()));
+    assert_eq!(from_switch[0].conditions.matching().fields, [Field::InPort(2), mark.clone()]);
+    assert_eq!(both[1].conditions.matching().fields, [mark]);
 }
 
 #[test]
@@ -245,7 +295,7 @@ fn colors_are_as_many_as_the_smaller_budget_allows() {
     assert_eq!(MAPPING.colors_within(4, u32::MAX, u32::MAX), 20);
     assert_eq!(MAPPING.colors_within(4, 40, u32::MAX), 10);
     assert_eq!(MAPPING.colors_within(4, u32::MAX, 34), 8);
-    assert_eq!(PER_SWITCH.colors_within(4, u32::MAX, 14), 12);
+    assert_eq!(PER_SWITCH.colors_within(4, u32::MAX, 14), 6);
     assert_eq!(MAPPING.colors_within(4, u32::MAX, 1), 0);
 }
 
@@ -269,8 +319,13 @@ proptest! {
                 } else {
                     held.insert(write.0, write.1);
                 }
+                let before = switch.read(&mapping).programs;
+                let address = |color| (Ipv4Addr::from(0xef01_0000 + u32::from(color % 7)), color);
+                let wanted = mapping.program_flows(&held, &(0..20).map(address).collect());
+                switch.take(mapping.program_changes(&before, &wanted, 1));
                 let found = switch.read(&mapping);
                 prop_assert_eq!(&found.entries, &held);
+                prop_assert_eq!(found.programs, wanted);
                 prop_assert_eq!(found.leftovers, vec![]);
             }
         }

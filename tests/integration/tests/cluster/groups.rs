@@ -97,6 +97,7 @@ async fn a_node_with_two_endpoints_is_a_member_with_both() {
     let spec = |name: &str, endpoints: &[&str]| NodeConfig {
         name: name.to_owned(),
         endpoints: endpoints.iter().map(|name| (*name).to_owned()).collect(),
+        interfaces: std::collections::BTreeMap::new(),
     };
     let hosts = vec![
         vec![spec("dual", &["h0", "h4"]), spec("a", &["h5"])],

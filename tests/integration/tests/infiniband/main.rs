@@ -10,6 +10,7 @@ mod agent;
 mod judge;
 mod needs_ibsim;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fabricast_config::{NodeConfig, RoutingName};
@@ -89,7 +90,11 @@ fn real_cluster(nodes: usize) -> Layout {
     let spread = graph.endpoint_count() / nodes;
     let endpoints = graph.endpoints().step_by(spread).take(nodes);
     let names = endpoints.map(|endpoint| graph.endpoint_name(endpoint).to_owned());
-    let node = |name: String| NodeConfig { name: name.replace(' ', "-"), endpoints: vec![name] };
+    let node = |name: String| NodeConfig {
+        name: name.replace(' ', "-"),
+        endpoints: vec![name],
+        interfaces: BTreeMap::new(),
+    };
     let hosts = vec![names.map(node).collect()];
     let graph = Arc::new(graph);
     Layout { graph, hosts, ..Layout::leaf_spine() }.with_tables(TableKind::PerSwitch)

@@ -12,7 +12,7 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_rpc::Peer;
-use fabricast_topology::TableKind;
+use fabricast_topology::{PortSet, TableKind};
 
 use lab::Lab;
 
@@ -142,7 +142,8 @@ impl World {
                 let bridge = self.lab.bridge(&table.switch_name);
                 let groups = self.lab.ovs.ofctl("dump-groups", &bridge, &[]);
                 let flows = self.lab.ovs.ofctl("dump-flows", &bridge, &[]);
-                compare(&table, &groups, &flows)?;
+                let endpoint_ports = self.lab.endpoint_ports(&table.switch_name);
+                compare(&table, endpoint_ports, &groups, &flows)?;
             }
             Ok(())
         })
@@ -156,7 +157,14 @@ fn entries(tables: &[v1::SwitchTable]) -> Vec<(String, Vec<v1::TableEntry>)> {
 }
 
 /// Compares a table with the groups and flows that `ovs-ofctl` prints.
-fn compare(table: &v1::SwitchTable, groups: &str, flows: &str) -> Result<(), String> {
+///
+/// - `endpoint_ports`: ports of the switch where packets have no mark yet.
+fn compare(
+    table: &v1::SwitchTable,
+    endpoint_ports: PortSet,
+    groups: &str,
+    flows: &str,
+) -> Result<(), String> {
     for entry in &table.entries {
         let id = entry.in_port << 16 | (entry.color + 1);
         let buckets = entry.out_ports.iter().map(|port| format!("bucket=actions=output:{port}"));
@@ -165,10 +173,14 @@ fn compare(table: &v1::SwitchTable, groups: &str, flows: &str) -> Result<(), Str
         if !groups.lines().any(|line| line.trim() == group) {
             return Err(format!("{}: no {group} in\n{groups}", table.switch_name));
         }
-        let flow = format!(
-            "ip,in_port={},nw_dst=239.192.0.{} actions=group:{id}",
-            entry.in_port, entry.color
-        );
+        let v1::TableEntry { in_port, color, .. } = entry;
+        let mark = format!("02:fa:b0:00:00:{color:02x}");
+        let flow = if endpoint_ports.contains(u8::try_from(*in_port).unwrap()) {
+            let marking = format!("set_field:{mark}->eth_src");
+            format!("ip,in_port={in_port},nw_dst=239.192.0.{color} actions={marking},group:{id}")
+        } else {
+            format!("in_port={in_port},dl_src={mark} actions=group:{id}")
+        };
         if !flows.lines().any(|line| line.trim().ends_with(&flow)) {
             return Err(format!("{}: no {flow} in\n{flows}", table.switch_name));
         }
@@ -273,13 +285,14 @@ fn ovs_ofctl_prints_what_was_meant() {
         colors: 64,
         first_group: 1,
         tables: TableKind::PerPort,
+        endpoint_ports: PortSet::single(2),
     };
     let key = EntryKey { in_port: 2, color: 5 };
     let writes = [(key, [1, 12].into_iter().collect())];
     let [group, flow] = mapping.changes(&Entries::new(), writes, 9).try_into().unwrap();
     let buckets = "bucket=actions=output:1,bucket=actions=output:12";
     let flow_text = "ADD table:3 priority=1000,ip,in_port=2,nw_dst=239.192.0.5 cookie:0x9 \
-                     actions=group:131078";
+                     actions=set_field:02:fa:b0:00:00:05->eth_src,group:131078";
     for (version, name) in [(Version::V13, "OF1.3"), (Version::V14, "OF1.4")] {
         assert_eq!(
             printed(version, group.clone()),
@@ -294,8 +307,11 @@ fn ovs_ofctl_prints_what_was_meant() {
         let told = format!("OFPST_GROUP request ({name}) (xid=0x7): group_id=131078");
         assert_eq!(printed(version, asked), told);
     }
-    let [generation, _term] = mapping.fence_changes(Fence { term: 1, generation: 4 });
+    let [generation, term] = mapping.fence_changes(Fence { term: 1, generation: 4 });
     let told = "OFPT_FLOW_MOD (OF1.3) (xid=0x7): ADD table:3 \
-                priority=998,ip,nw_dst=239.192.0.0/26 cookie:0x4 actions=drop";
+                priority=998,dl_src=02:fa:b0:00:00:00/ff:ff:ff:ff:ff:c0 cookie:0x4 actions=drop";
     assert_eq!(printed(Version::V13, generation), told);
+    let told = "OFPT_FLOW_MOD (OF1.3) (xid=0x7): ADD table:3 \
+                priority=999,ip,nw_dst=239.192.0.0/26 cookie:0x1 actions=drop";
+    assert_eq!(printed(Version::V13, term), told);
 }

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use fabricast_openflow::{
     AsyncMessages, Body, BundleControl, BundleStep, ErrorMessage, Features, Fence, Framer,
-    GroupType, Hello, Message, MultipartReply, Reply, Request, SwitchDesc, Version, bundle_flags,
+    GroupType, Hello, Mapping, Message, MultipartReply, Reply, Request, SwitchDesc, Version,
+    bundle_flags,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::connection::{Answer, Bytes, Closed, Connection};
-use super::session::{Abilities, Session, Watched, WriteError};
+use super::session::{Abilities, Session, Table, Watched, WriteError};
 use super::switches::{Switches, Unfit};
 
 /// Error to a switch with which no version is agreed: `HELLO_FAILED`, `INCOMPATIBLE`.
@@ -78,8 +79,8 @@ async fn ask(
     watched: Arc<Watched>,
     switches: &Switches,
 ) -> Result<Introduced, Rejected> {
-    let mapping = *switches.mapping();
-    let told = introduction(&connection, mapping.table).await?;
+    let table = switches.mapping().table;
+    let told = introduction(&connection, table).await?;
     let datapath = told.features.datapath;
     let name = switches.node(datapath).ok_or(Unfit::Unknown { datapath })?.to_owned();
     let rejected = |reason| Rejected { node: Some(name.clone()), reason };
@@ -92,7 +93,9 @@ async fn ask(
     if told.groups == 0 {
         return Err(rejected(Unfit::NoGroups));
     }
-    let flows = told.flows.ok_or_else(|| rejected(Unfit::NoTable { table: mapping.table }))?;
+    let flows = told.flows.ok_or_else(|| rejected(Unfit::NoTable { table }))?;
+    let endpoint_ports = switches.endpoint_ports(&name);
+    let mapping = Mapping { endpoint_ports, ..*switches.mapping() };
     let (groups, ports) = (told.groups, switches.ports(&name));
     let colors = mapping.colors_within(ports, groups, flows);
     if colors == 0 {
@@ -101,7 +104,8 @@ async fn ask(
     let bundles = has_bundles(&connection).await.map_err(|closed| rejected(closed.into()))?;
     let version = connection.version();
     let abilities = Abilities { colors, bundles };
-    let session = Session::new(name.clone(), connection, mapping, abilities, watched);
+    let table = Table { mapping, programs: switches.programs() };
+    let session = Session::new(name.clone(), connection, table, abilities, watched);
     let found = session.read().await.map_err(|error| match error {
         WriteError::Closed(closed) => rejected(closed.into()),
         _ => rejected(Unfit::Silent { what: "groups and flows" }),

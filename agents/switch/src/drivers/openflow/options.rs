@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use fabricast_openflow::Mapping;
-use fabricast_topology::{Graph, TableKind};
+use fabricast_topology::{Graph, PortSet, TableKind};
 use serde::Deserialize;
 
 /// Port of OpenFlow.
@@ -142,7 +142,8 @@ impl Options {
 
     pub(super) fn mapping(&self) -> Mapping {
         let &Self { table, priority, addresses, colors, first_group, tables, .. } = self;
-        Mapping { table, priority, addresses, colors, first_group, tables }
+        let endpoint_ports = PortSet::EMPTY; // each switch has its own
+        Mapping { table, priority, addresses, colors, first_group, tables, endpoint_ports }
     }
 
     /// Node ids of all switches of a fabric by datapath id.

@@ -102,6 +102,7 @@ impl Reach {
             Ok(Introduced { session, fence }) => {
                 let (name, connection) = (session.name.clone(), session.connection.clone());
                 self.switches.connected(&name, Arc::clone(&session), fence);
+                session.follow_programs().await; // they may have changed without the switch
                 let reason = tokio::select! {
                     () = self.stop.cancelled() => connection.close(Closed::ByAgent),
                     reason = connection.ended() => reason,

@@ -5,13 +5,14 @@
 //! switch is asked afterwards for what it keeps, because some confirm more than that.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use fabricast_openflow::{
     Body, BundleAdd, BundleControl, BundleStep, Entries, EntryKey, ErrorMessage, Fence, Found,
-    Mapping, MultipartReply, MultipartRequest, PortChange, Reply, Request, Role, RoleMessage,
-    bundle_flags, error_type, group_mod_failed, role_request_failed,
+    Mapping, MultipartReply, MultipartRequest, PortChange, Programs, Reply, Request, Role,
+    RoleMessage, bundle_flags, error_type, group_mod_failed, role_request_failed,
 };
 use fabricast_proto::v1;
 use fabricast_topology::PortSet;
@@ -125,6 +126,14 @@ pub(super) struct Abilities {
     pub(super) bundles: bool,
 }
 
+/// Contents of a table: the place of entries, and the addresses that programs use.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) mapping: Mapping,
+    /// `None` before they are known: then those in the switch stay.
+    pub(super) programs: Arc<Mutex<Option<Programs>>>,
+}
+
 /// Table of a switch as last confirmed.
 #[derive(Debug, Default)]
 struct Held {
@@ -141,8 +150,9 @@ pub(super) struct Session {
     pub(super) name: String,
     pub(super) connection: Connection,
     mapping: Mapping,
+    programs: Arc<Mutex<Option<Programs>>>,
     abilities: Abilities,
-    watched: std::sync::Arc<Watched>,
+    watched: Arc<Watched>,
     held: AsyncMutex<Held>,
     used_entries: AtomicU32,
 }
@@ -151,12 +161,12 @@ impl Session {
     pub(super) fn new(
         name: String,
         connection: Connection,
-        mapping: Mapping,
+        Table { mapping, programs }: Table,
         abilities: Abilities,
-        watched: std::sync::Arc<Watched>,
+        watched: Arc<Watched>,
     ) -> Self {
         let (held, used_entries) = (AsyncMutex::default(), AtomicU32::new(0));
-        Self { name, connection, mapping, abilities, watched, held, used_entries }
+        Self { name, connection, mapping, programs, abilities, watched, held, used_entries }
     }
 
     pub(super) fn colors(&self) -> u16 {
@@ -190,7 +200,16 @@ impl Session {
                 }
             }
         }
+        if held.master.is_some() {
+            self.lead_programs(&mut held).await;
+        }
         Ok(found)
+    }
+
+    /// Has the packets of programs led to the colors of their addresses, as far as the switch has
+    /// entries of these colors.
+    pub(super) async fn follow_programs(&self) {
+        self.lead_programs(&mut *self.held.lock().await).await;
     }
 
     /// Writes entries: all or nothing, unless the connection ends.
@@ -203,19 +222,62 @@ impl Session {
         if held.found.fence.is_some_and(|known| known > fence) {
             return Err(WriteError::Stale { term: fence.term });
         }
-        match self.write_once(&mut held, fence, writes).await {
+        let written = self.write_or_repeat(&mut held, fence, writes).await;
+        if written.is_ok() {
+            self.lead_programs(&mut held).await; // new entries may be of their colors
+        }
+        written
+    }
+
+    async fn write_or_repeat(
+        &self,
+        held: &mut Held,
+        fence: Fence,
+        writes: &BTreeMap<EntryKey, PortSet>,
+    ) -> Result<(), WriteError> {
+        match self.write_once(held, fence, writes).await {
             // Another controller became the master, and may have written. Only one of the same
             // term or an older one lets itself be replaced.
             Err(WriteError::Refused(error)) if error.is_slave() => {
                 tracing::warn!(switch = %self.name, "another controller was the master");
                 held.master = None;
-                self.read_into(&mut held).await?;
+                self.read_into(held).await?;
             }
             // Somebody has changed the switch since it was read.
-            Err(error) if is_outdated(&error) => self.read_into(&mut held).await?,
+            Err(error) if is_outdated(&error) => self.read_into(held).await?,
             ended => return ended,
         }
-        self.write_once(&mut held, fence, writes).await
+        self.write_once(held, fence, writes).await
+    }
+
+    /// A failure is logged, and mended with the next write or reading: entries do not depend on it.
+    async fn lead_programs(&self, held: &mut Held) {
+        // Without a writer there are no entries.
+        let Some(Fence { term, .. }) = held.found.fence else { return };
+        let Some(programs) = self.programs.lock().clone() else { return };
+        if let Err(error) = self.lead_programs_once(held, term, &programs).await {
+            let (switch, reason) = (&self.name, error.to_string());
+            tracing::warn!(switch, reason, "flows of programs not changed");
+            // A failure to read ends the connection, and then the table is read again.
+            let _ = self.read_into(held).await;
+        }
+    }
+
+    async fn lead_programs_once(
+        &self,
+        held: &mut Held,
+        term: u64,
+        programs: &Programs,
+    ) -> Result<(), WriteError> {
+        if held.found.programs == self.mapping.program_flows(&held.found.entries, programs) {
+            return Ok(());
+        }
+        self.claim(held, term).await?; // may read the table again
+        let wanted = self.mapping.program_flows(&held.found.entries, programs);
+        let changes = self.mapping.program_changes(&held.found.programs, &wanted, term);
+        self.apply(held, changes).await?;
+        held.found.programs = wanted;
+        Ok(())
     }
 
     /// Asks for the counters of all ports.
@@ -281,6 +343,9 @@ impl Session {
                 held.found.entries.insert(*key, *out);
             }
         }
+        // A switch removes with a group the flows that lead there.
+        let Found { entries, programs, .. } = &mut held.found;
+        programs.retain(|_, key| entries.contains_key(key));
         held.found.leftovers.clear();
         held.found.fence = Some(fence);
         self.count(&held.found.entries);
@@ -386,8 +451,10 @@ impl Session {
                     reply: Reply::GroupStats(groups), ..
                 }) => {
                     let buckets = usize::try_from(out.len()).unwrap_or(usize::MAX);
+                    let flows = self.mapping.flow_count(**key);
                     groups.iter().any(|group| {
-                        group.group == id && group.references > 0 && group.buckets.len() == buckets
+                        let references = usize::try_from(group.references).unwrap_or(usize::MAX);
+                        group.group == id && references >= flows && group.buckets.len() == buckets
                     })
                 }
                 _ => false,

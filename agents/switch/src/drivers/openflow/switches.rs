@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_openflow::{Fence, Mapping};
+use fabricast_openflow::{Fence, Mapping, Programs};
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
-use fabricast_topology::{Graph, Peer, PortId, SwitchId};
+use fabricast_topology::{Graph, Peer, PortId, PortSet, SwitchId};
 use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::watch;
@@ -98,6 +98,8 @@ pub(super) struct Switches {
     nodes: BTreeMap<u64, String>,
     grace: Duration,
     records: Mutex<BTreeMap<String, Record>>,
+    /// Newest colors of the addresses of programs, once known; sessions share it.
+    programs: Arc<Mutex<Option<Programs>>>,
     changed: watch::Sender<u64>,
 }
 
@@ -121,8 +123,8 @@ impl Switches {
             (fabric.switch_name(switch).to_owned(), record)
         };
         let records = Mutex::new(fabric.switches().map(record).collect());
-        let changed = watch::Sender::new(0);
-        Self { fabric, mapping, nodes, grace, records, changed }
+        let (programs, changed) = (Arc::default(), watch::Sender::new(0));
+        Self { fabric, mapping, nodes, grace, records, programs, changed }
     }
 
     pub(super) fn mapping(&self) -> &Mapping {
@@ -137,6 +139,23 @@ impl Switches {
     pub(super) fn ports(&self, name: &str) -> u8 {
         let count = self.fabric.find_switch(name).map(|switch| self.fabric.ports(switch).len());
         u8::try_from(count.unwrap_or(0)).unwrap_or(u8::MAX)
+    }
+
+    /// Ports of a switch that lead to endpoints in the topology.
+    pub(super) fn endpoint_ports(&self, name: &str) -> PortSet {
+        let ports = self.fabric.find_switch(name).into_iter();
+        let is_endpoint = |port: &PortId| matches!(self.fabric.peer(*port), Peer::Endpoint(_));
+        let ports = ports.flat_map(|switch| self.fabric.ports(switch)).filter(is_endpoint);
+        ports.map(|port| self.fabric.port_number(port)).collect()
+    }
+
+    pub(super) fn programs(&self) -> Arc<Mutex<Option<Programs>>> {
+        Arc::clone(&self.programs)
+    }
+
+    /// The sessions of all connected switches.
+    pub(super) fn sessions(&self) -> Vec<Arc<Session>> {
+        self.records.lock().values().filter_map(|record| record.session.clone()).collect()
     }
 
     pub(super) fn is_known(&self, name: &str) -> bool {

@@ -5,6 +5,7 @@ mod model;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use fabricast_openflow::{Action, Field, FlowStats, Instruction};
 use fabricast_proto::v1::element::Kind;
 use fabricast_topology::spec::TopologySpec;
 use tokio::task::AbortHandle;
@@ -177,6 +178,50 @@ async fn entries_are_written_read_back_changed_and_removed() {
         let listed = world.driver.list_switches().await.unwrap();
         let used: Vec<_> = listed.iter().map(|one| (one.live, one.used_entries)).collect();
         assert_eq!(used, [(true, 1), (true, 0), (true, 0)]);
+    }
+}
+
+/// Flows of a switch for one address: input port, and the group that they lead to.
+fn led(switch: &Switch, address: [u8; 4]) -> Vec<(u32, u32)> {
+    let model = switch.model.lock();
+    let lead = |flow: &FlowStats| match (&flow.conditions.fields[..], &flow.instructions[..]) {
+        (
+            [Field::InPort(port), _, Field::Ipv4Dst { address: to, .. }],
+            [Instruction::Apply(actions)],
+        ) if to.octets() == address => match actions[..] {
+            [Action::SetField(_), Action::Group(group)] => Some((*port, group)),
+            _ => None,
+        },
+        _ => None,
+    };
+    model.flows.iter().filter_map(lead).collect()
+}
+
+#[tokio::test]
+async fn packets_of_programs_are_led_to_the_color_of_their_address() {
+    const ADDRESS: [u8; 4] = [239, 1, 2, 3];
+    for habits in all_ways(|_| {}) {
+        let mut world = World::start(habits).await;
+        world.is_live(0, true).await;
+        let carry = |color| Programs::from([(ADDRESS.into(), color)]);
+        world.write(1, 0, &[(4, &[2, 3])]).await.unwrap();
+        world.driver.carry_programs(carry(4)).await;
+        assert_eq!(led(&world.switches[0], ADDRESS), [(1, 0x0001_0005)]);
+        // A color whose entry comes later, and one that goes away.
+        world.driver.carry_programs(carry(7)).await;
+        assert_eq!(led(&world.switches[0], ADDRESS), []);
+        world.write(2, 0, &[(7, &[2])]).await.unwrap();
+        assert_eq!(led(&world.switches[0], ADDRESS), [(1, 0x0001_0008)]);
+        // Another agent finds them, and takes none away before it knows better.
+        world.connections[0].abort();
+        let agent = start(&world.fabric, "");
+        world.connections[0] = world.switches[0].connect(agent.address.unwrap());
+        eventually(|| agent.switches.session(&world.name(0)).is_ok()).await;
+        world.driver = agent;
+        assert_eq!(led(&world.switches[0], ADDRESS), [(1, 0x0001_0008)]);
+        world.driver.carry_programs(Programs::new()).await;
+        assert_eq!(led(&world.switches[0], ADDRESS), []);
+        assert_eq!(world.entries(0).await, [(4, vec![2, 3]), (7, vec![2])]);
     }
 }
 

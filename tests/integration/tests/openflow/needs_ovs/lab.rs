@@ -9,7 +9,7 @@ use fabricast_integration::{Bound, Layout, Part};
 use fabricast_rpc::Security;
 use fabricast_switch::{App, DriverContext, open_driver};
 use fabricast_testing::{Ovs, OvsPort};
-use fabricast_topology::{Graph, Peer, TableKind};
+use fabricast_topology::{Graph, Peer, PortSet, TableKind};
 
 use crate::program::{Listener, binary, send};
 
@@ -54,6 +54,13 @@ impl Lab {
     /// Name of the bridge of a switch.
     pub(crate) fn bridge(&self, node: &str) -> String {
         bridge(self.graph.find_switch(node).unwrap().0)
+    }
+
+    /// Ports of a switch that lead to hosts.
+    pub(crate) fn endpoint_ports(&self, node: &str) -> PortSet {
+        let ports = self.graph.ports(self.graph.find_switch(node).unwrap());
+        let ports = ports.filter(|port| matches!(self.graph.peer(*port), Peer::Endpoint(_)));
+        ports.map(|port| self.graph.port_number(port)).collect()
     }
 
     /// Takes the cable at a port out, or puts it in again.

@@ -1,0 +1,92 @@
+"""An ordinary program of IP multicast, which knows nothing of Fabricast; the demo runs it on the lab's hosts.
+
+program.py listen GROUP PORT OWN [INTERFACE]   joins, prints "listens", receives until its input ends, and prints what
+    came as JSON; with an interface it joins nothing, and looks at every packet that comes in there
+program.py send GROUP PORT OWN COUNT RATE [join]   sends numbered datagrams at so many a second; with `join` as a
+    member of the group, and once it gets a line
+"""
+
+import json
+import select
+import socket
+import struct
+import sys
+import time
+
+verb, group, port, own = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+more = sys.argv[5:]
+PLACE = socket.inet_aton(group) + socket.inet_aton(own)
+IPV4, UDP_START = 0x0800, 14 + 20  # of a frame: our packets of IP have no options
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+
+def looking(interface):
+    """A socket that gets every frame of IPv4 that comes in."""
+    frames = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(IPV4))
+    frames.bind((interface, 0))
+    return frames
+
+
+def payload(frame, kind):
+    """The datagram of a frame for the group that came in; None for others."""
+    if kind == socket.PACKET_OUTGOING or frame[23] != socket.IPPROTO_UDP or frame[30:34] != socket.inet_aton(group):
+        return None
+    return frame[UDP_START + 8:] if struct.unpack("!H", frame[UDP_START + 2:UDP_START + 4])[0] == port else None
+
+
+def listen():
+    """Counts datagrams by their numbers: received, received again, lost in between, and the longest pause."""
+    heard = looking(more[0]) if more else sock
+    heard.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+    joined = time.monotonic()
+    if not more:
+        sock.bind((group, port))
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, PLACE)
+    print("listens", flush=True)
+    numbers, again, last, pause, first_after = set(), 0, None, 0.0, None
+    watched, ends = [heard, sys.stdin], None
+    while ends is None or time.monotonic() < ends:
+        ready, _, _ = select.select(watched, [], [], 0.05)
+        if sys.stdin in ready:
+            if not sys.stdin.readline():
+                watched.remove(sys.stdin)
+                ends = time.monotonic() + 0.4  # for what is still on its way
+        if heard in ready:
+            data, source = heard.recvfrom(2048)
+            data = payload(data, source[2]) if more else data
+            if data is None:
+                continue
+            number = struct.unpack("!I", data[:4])[0]
+            now = time.monotonic()
+            if last is None:
+                first_after = now - joined
+            else:
+                pause = max(pause, now - last)
+            last = now
+            again += number in numbers
+            numbers.add(number)
+    lost = max(numbers) - min(numbers) + 1 - len(numbers) if numbers else 0
+    known = {"received": len(numbers), "again": again, "lost_between": lost, "longest_pause_ms": round(pause * 1e3, 1)}
+    known["first_after_ms"] = None if first_after is None else round(first_after * 1e3, 2)
+    known["last"] = max(numbers, default=None)
+    print(json.dumps(known), flush=True)
+
+
+def send(count, rate):
+    """Keeps the pace even if single sends are late."""
+    sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(own))
+    sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
+    begun = time.monotonic()
+    for number in range(count):
+        sock.sendto(struct.pack("!I", number).ljust(64, b"."), (group, port))
+        time.sleep(max(0.0, begun + (number + 1) / rate - time.monotonic()))
+
+
+if verb == "listen":
+    listen()
+else:
+    if more[2:] == ["join"]:
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, PLACE)
+        print("joined", flush=True)
+        sys.stdin.readline()  # sends when it is told to
+    send(int(more[0]), int(more[1]))
