@@ -2,8 +2,9 @@
 
 program.py listen GROUP PORT OWN [INTERFACE]   joins, prints "listens", receives until its input ends, and prints what
     came as JSON; with an interface it joins nothing, and looks at every packet that comes in there
-program.py send GROUP PORT OWN COUNT RATE [join]   sends numbered datagrams at so many a second; with `join` as a
-    member of the group, and once it gets a line
+program.py send GROUP PORT OWN COUNT RATE   sends numbered datagrams, so many a second
+program.py member GROUP PORT OWN RATE   joins, prints "joined", sends from its first line of input to the end of its
+    input, and prints how many
 """
 
 import json
@@ -72,21 +73,30 @@ def listen():
     print(json.dumps(known), flush=True)
 
 
-def send(count, rate):
-    """Keeps the pace even if single sends are late."""
+def send(rate, goes_on):
+    """Keeps the pace even if single sends are late; returns how many it sent."""
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(own))
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
-    begun = time.monotonic()
-    for number in range(count):
+    begun, number = time.monotonic(), 0
+    while goes_on(number):
         sock.sendto(struct.pack("!I", number).ljust(64, b"."), (group, port))
-        time.sleep(max(0.0, begun + (number + 1) / rate - time.monotonic()))
+        number += 1
+        time.sleep(max(0.0, begun + number / rate - time.monotonic()))
+    return number
+
+
+def has_input(_number):
+    """False once the input has ended."""
+    ready, _, _ = select.select([sys.stdin], [], [], 0)
+    return not ready or sys.stdin.readline() != ""
 
 
 if verb == "listen":
     listen()
+elif verb == "send":
+    send(int(more[1]), lambda number: number < int(more[0]))
 else:
-    if more[2:] == ["join"]:
-        sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, PLACE)
-        print("joined", flush=True)
-        sys.stdin.readline()  # sends when it is told to
-    send(int(more[0]), int(more[1]))
+    sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, PLACE)
+    print("joined", flush=True)
+    if sys.stdin.readline():
+        print(json.dumps({"sent": send(int(more[0]), has_input)}), flush=True)
