@@ -18,6 +18,8 @@ mod jobs;
 mod metrics;
 #[path = "cli/needs_etcd.rs"]
 mod needs_etcd;
+#[path = "cli/needs_ovs.rs"]
+mod needs_ovs;
 #[path = "cli/offline.rs"]
 mod offline;
 #[path = "cli/planning.rs"]

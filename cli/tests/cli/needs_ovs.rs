@@ -1,0 +1,121 @@
+//! The lab of `deploy/lab`: real switches, and ordinary programs on its hosts.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// A lab in a folder of its own; it ends when it is dropped.
+struct Lab(TempDir);
+
+impl Lab {
+    fn start() -> Self {
+        let lab = Self(tempfile::tempdir().expect("a folder"));
+        lab.succeeds("start", &[]);
+        lab
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.0.path().join("run")
+    }
+
+    fn run(&self, script: &str, words: &[&str]) -> Output {
+        run(&self.folder(), script, words)
+    }
+
+    fn succeeds(&self, script: &str, words: &[&str]) -> String {
+        let output = self.run(script, words);
+        assert!(output.status.success(), "{script} {words:?}: {output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Runs a script that refuses; returns what it says.
+    fn refused(&self, script: &str, words: &[&str], code: i32) -> String {
+        let output = self.run(script, words);
+        assert_eq!(output.status.code(), Some(code), "{script} {words:?}: {output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    /// Kills a process as a crash does.
+    fn kill(&self, file: &str) {
+        let number = std::fs::read_to_string(self.folder().join(file)).expect("a number");
+        self.succeeds("exec", &["--", "kill", "-KILL", number.trim()]);
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = self.run("stop", &[]);
+    }
+}
+
+fn run(folder: &Path, script: &str, words: &[&str]) -> Output {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/lab");
+    let mut command = Command::new(scripts.join(script));
+    command.env("FABRICAST", env!("CARGO_BIN_EXE_fabricast")).env("FABRICAST_LAB", folder);
+    command.args(words).output().expect("the script can be run")
+}
+
+/// Processes that have something to do with a folder.
+fn processes(folder: &Path) -> Vec<String> {
+    let folder = folder.to_string_lossy().into_owned();
+    let all = std::fs::read_dir("/proc").expect("a list").flatten();
+    let line = |path: PathBuf| std::fs::read_to_string(path.join("cmdline")).ok();
+    let lines = all.filter_map(|entry| line(entry.path()));
+    lines.filter(|line| line.contains(&folder)).collect()
+}
+
+#[test]
+fn the_lab_demo_counts_every_datagram() {
+    let lab = Lab::start();
+    let said = lab.refused("start", &[], 1);
+    assert!(said.contains("a lab is running already"), "{said}");
+    let said = lab.refused("exec", &["nowhere", "--", "true"], 2);
+    assert!(said.contains("there is no host 'nowhere'; there are: h0 h1"), "{said}");
+    let said = lab.refused("cut", &["h0", "core9"], 2);
+    assert!(said.contains("there is no switch or host 'core9'"), "{said}");
+    let said = lab.refused("cut", &["h0", "core1"], 2);
+    assert!(said.contains("no cable connects h0 and core1"), "{said}");
+    let output = lab.run("exec", &["h3", "--", "sh", "-c", "exit 7"]);
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+
+    let said = lab.succeeds("demo", &["--short"]);
+    assert!(said.contains("7. all programs have ended"), "{said}");
+    let said = lab.succeeds("status", &["--brief"]);
+    assert_eq!(
+        said.trim(),
+        "20 of 20 switches connected, 16 of 16 hosts up, 32 cables between switches"
+    );
+
+    // Whatever is killed, nothing stays.
+    lab.kill("pids/tic");
+    let output = lab.run("status", &["--brief"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("ended: tic"), "{output:?}");
+    let first = std::fs::read_to_string(lab.folder().join("process")).expect("a number");
+    let killed = Command::new("kill").args(["-KILL", first.trim()]).status().expect("kill runs");
+    assert!(killed.success());
+    let said = lab.refused("status", &[], 1);
+    assert!(said.contains("no lab is running"), "{said}");
+    lab.succeeds("stop", &[]);
+    assert!(!lab.folder().exists());
+    assert_eq!(processes(&lab.folder()), Vec::<String>::new());
+}
+
+#[test]
+fn a_lab_that_cannot_be_made_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run_folder = folder.path().join("run");
+    let refused = |words: &[&str]| {
+        let output = run(&run_folder, "start", words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {output:?}");
+        assert!(!run_folder.exists());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(refused(&["nowhere"]).contains("nowhere"));
+    assert!(refused(&["demo"]).contains("demo has 2048 hosts; a lab has 2 to 64"));
+    assert!(refused(&["--fast"]).contains("unknown argument '--fast'"));
+    assert!(refused(&["one", "two"]).contains("usage"));
+    let output = run(&run_folder, "stop", &[]);
+    assert!(output.status.success(), "{output:?}");
+}
