@@ -3,6 +3,8 @@
 program.py listen GROUP PORT OWN [INTERFACE]   joins, prints "listens", receives until its input ends, and prints what
     came as JSON; with an interface it joins nothing, and looks at every packet that comes in there
 program.py send GROUP PORT OWN COUNT RATE   sends numbered datagrams, so many a second
+program.py joins GROUP PORT OWN COUNT   joins and leaves so often, and prints how long each first datagram took; before it
+    joins it waits until nothing comes in any more
 program.py member GROUP PORT OWN RATE   joins, prints "joined", sends from its first line of input to the end of its
     input, and prints how many
 """
@@ -44,7 +46,8 @@ def listen():
         sock.bind((group, port))
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, PLACE)
     print("listens", flush=True)
-    numbers, again, last, pause, first_after = set(), 0, None, 0.0, None
+    numbers, again, last, pause, first_after, gaps = set(), 0, None, 0.0, None, []
+    newest = -1
     watched, ends = [heard, sys.stdin], None
     while ends is None or time.monotonic() < ends:
         ready, _, _ = select.select(watched, [], [], 0.05)
@@ -65,12 +68,36 @@ def listen():
                 pause = max(pause, now - last)
             last = now
             again += number in numbers
+            if numbers and number > newest + 1:
+                gaps.append((now, number - newest - 1))
+            newest = max(newest, number)
             numbers.add(number)
     lost = max(numbers) - min(numbers) + 1 - len(numbers) if numbers else 0
     known = {"received": len(numbers), "again": again, "lost_between": lost, "longest_pause_ms": round(pause * 1e3, 1)}
     known["first_after_ms"] = None if first_after is None else round(first_after * 1e3, 2)
-    known["last"] = max(numbers, default=None)
+    known["last"], known["gaps"] = max(numbers, default=None), gaps
     print(json.dumps(known), flush=True)
+
+
+def joins(count):
+    """Times of joins, in milliseconds."""
+    frames, times = looking("eth0"), []
+    for _ in range(count):
+        frames.settimeout(0.1)
+        try:
+            while True:
+                frames.recv(2048)
+        except TimeoutError:
+            pass
+        program = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        program.settimeout(10)
+        program.bind((group, port))
+        joined = time.monotonic()
+        program.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, PLACE)
+        program.recv(2048)
+        times.append(round((time.monotonic() - joined) * 1e3, 2))
+        program.close()
+    print(json.dumps({"first_after_ms": times}), flush=True)
 
 
 def send(rate, goes_on):
@@ -93,6 +120,8 @@ def has_input(_number):
 
 if verb == "listen":
     listen()
+elif verb == "joins":
+    joins(int(more[0]))
 elif verb == "send":
     send(int(more[1]), lambda number: number < int(more[0]))
 else:

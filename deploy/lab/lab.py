@@ -1,0 +1,155 @@
+"""What `demo` and `measure` share: the running lab, its command line, and ordinary programs on its hosts."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+RUN = os.environ.get("FABRICAST_LAB", os.path.join(HERE, "run"))
+PORT = 5000
+RATE = 1000  # datagrams a second: far less than the switches carry
+ADDRESS = "239.1.2.3"  # what programs join by themselves
+ADDRESSES = (239 << 24) + (192 << 16)  # of color 0, as [switch_agent.driver_options] has it
+
+
+def check_running():
+    """Ends the program with a message if no whole lab is running."""
+    status = os.path.join(HERE, "status")
+    if subprocess.run([status, "--brief"], stdout=subprocess.DEVNULL, check=False).returncode:
+        sys.exit(f"{os.path.basename(sys.argv[0])}: the lab is not running, or not all of it; {status} says more")
+
+
+class Failed(Exception):
+    """A check that did not hold."""
+
+
+def call(script, *words):
+    """Runs a script of the lab; returns what it prints."""
+    done = subprocess.run([os.path.join(HERE, script), *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Failed(f"{script} {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+def fabricast(*words):
+    """Runs the command line; returns its answer."""
+    return json.loads(call("fabricast", *words, "--format", "json"))
+
+
+def eventually(what, holds):
+    """Waits until something holds; returns it."""
+    ends = time.monotonic() + 30
+    while True:
+        found = holds()
+        if found:
+            return found
+        if time.monotonic() > ends:
+            raise Failed(f"not within 30 s: {what}")
+        time.sleep(0.05)
+
+
+def read_wiring():
+    with open(os.path.join(RUN, "wiring"), encoding="utf-8") as file:
+        return [line.rstrip("\n").split("\t") for line in file]
+
+
+check_running()
+WIRING = read_wiring()
+HOSTS = {line[1]: f"10.0.0.{line[4]}" for line in WIRING if line[0] == "host"}
+NAMES = {f"S-{line[3]}": line[1] for line in WIRING if line[0] == "switch"}
+
+
+class Program:
+    """The ordinary program, on a host."""
+
+    def __init__(self, host, verb, group, *words):
+        command = [os.path.join(HERE, "exec"), host, "--", "python3", os.path.join(HERE, "program.py")]
+        command += [verb, group, str(PORT), HOSTS[host], *map(str, words)]
+        self.host = host
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def says(self, word):
+        line = self.process.stdout.readline()
+        if line.strip() != word:
+            raise Failed(f"the program on {self.host} ended: {line!r}")
+
+    def end(self):
+        """Ends it, or waits until a sender has sent all; a listener tells what it has received."""
+        self.process.stdin.close()
+        text = self.process.stdout.read()
+        if self.process.wait():
+            raise Failed(f"the program on {self.host} failed")
+        return json.loads(text) if text else None
+
+
+def listen(hosts, group, *words):
+    """Starts listeners, and waits until they listen."""
+    programs = [Program(host, "listen", group, *words) for host in hosts]
+    for program in programs:
+        program.says("listens")
+    return programs
+
+
+def carry(sender, group, members, count):
+    """Sends from a member, and looks at what comes in at every host: each datagram once at the other members, and
+    nothing at anybody else, be it that some program wants it or not."""
+    looking = listen([host for host in HOSTS if host != sender], group, "eth0")
+    Program(sender, "send", group, count, RATE).end()
+    wrong = []
+    for program in looking:
+        got = program.end()
+        expected = count if program.host in members else 0
+        if (got["received"], got["again"]) != (expected, 0):
+            wrong.append(f"{program.host} got {got['received']} of {expected}, {got['again']} again")
+    if wrong:
+        raise Failed("; ".join(wrong))
+    others = set(members) - {sender}
+    print(f"   {count} datagrams from {sender}: all at {' '.join(sorted(others))}, each once; "
+          f"none at {len(HOSTS) - len(others) - 1} other hosts")
+
+
+def route(group, members):
+    """The group's route, once it has so many members and nothing changes any more."""
+    def settled():
+        listed = {one["name"]: one for one in fabricast("group", "list").get("groups", [])}
+        if listed.get(group, {}).get("memberCount") != members or "settled" not in call("fabricast", "route", "status"):
+            return None
+        return fabricast("route", "explain", "--group", group)
+    found = eventually(f"{group} has {members} members and is routed", settled)
+    if found.get("color") is None:
+        raise Failed(f"{group} has no route: {found}")
+    return found
+
+
+def color_address(color):
+    number = ADDRESSES + color
+    return ".".join(str(number >> shift & 255) for shift in (24, 16, 8, 0))
+
+
+def sent_packets():
+    """Packets sent by the ports to hosts, by host, as the switches count them."""
+    sent = {}
+    for line in WIRING:
+        if line[0] == "host":
+            bridge, port = line[3].split("-")
+            target = f"unix:{RUN}/ovs/{bridge}.mgmt"
+            text = call("exec", "--", "ovs-ofctl", "-O", "OpenFlow13", "dump-ports", target, port)
+            sent[line[1]] = int(text.split("tx pkts=")[1].split(",")[0])
+    return sent
+
+
+def member(host):
+    """A program that joins and then sends when it is told to."""
+    program = Program(host, "member", ADDRESS, RATE)
+    program.says("joined")
+    return program
+
+
+def cut(explained):
+    """Cuts the first cable between switches of a route; returns its ends."""
+    cable = next(link for link in explained["links"] if link["peerPort"])
+    ends = [NAMES[cable["switchName"]], NAMES[cable["peer"]]]
+    call("cut", *ends)
+    return ends
