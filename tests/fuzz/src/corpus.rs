@@ -25,9 +25,8 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     let mut inputs: Vec<Vec<u8>> = files.iter().map(read).collect();
     inputs.extend(match target {
         "ibnetdiscover" | "topology-toml" | "groups" | "routes" | "tables" => formats::made(target),
-        "settings" | "frame" | "packet" | "smp" | "discovery" | "openflow" | "openflow-table" => {
-            parsers::made(target)
-        }
+        "settings" | "frame" | "packet" | "smp" | "discovery" | "openflow" | "openflow-table"
+        | "programs" => parsers::made(target),
         "record" | "records-file" | "store-file" => stores::made(target),
         "tic" | "router" | "switch-agent" | "operating-agent" | "fabric" => handlers::made(),
         _ => Vec::new(),

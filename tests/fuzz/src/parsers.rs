@@ -4,6 +4,7 @@ use fabricast_config::{
     ConfigErrors, FabricConfig, OperatingAgentConfig, Role, RouterConfig, SECTIONS, Sources,
     SwitchAgentConfig, TicConfig, load_text,
 };
+use fabricast_groups::programs::{AddressRange, read_joined};
 use fabricast_groups::{Pn, Revision};
 use fabricast_infiniband::{
     Block, BlockPlace, CountersQuery, Discovery, NodeDescription, NodeInfo, PortInfo, SMP_BYTES,
@@ -137,6 +138,18 @@ pub(crate) fn openflow(data: &[u8]) {
     }
 }
 
+/// The kernel's list of joined addresses, and ranges of them.
+pub(crate) fn programs(data: &[u8]) {
+    let Ok(input) = std::str::from_utf8(data) else { return };
+    let joined = read_joined(input);
+    assert!(joined.len() <= input.lines().count());
+    for line in input.lines() {
+        let Ok(range) = line.parse::<AddressRange>() else { continue };
+        let first: std::net::Ipv4Addr = line.split('/').next().unwrap_or("").parse().expect("read");
+        assert!(range.contains(first) && first.is_multicast(), "{line}");
+    }
+}
+
 /// Groups and flows that a switch describes: what is no entry can be removed.
 pub(crate) fn openflow_table(data: &[u8]) {
     let (mut flows, mut groups) = (Vec::new(), Vec::new());
@@ -259,6 +272,10 @@ pub(crate) fn made(target: &str) -> Vec<Vec<u8>> {
         }
         "discovery" => vec![vec![1; 512]],
         "openflow" => openflow_messages(),
+        "programs" => vec![
+            b"2\teth0      :     3      V3\n\t\t\t\t0707EFEF     1 0:00000000\t\t0\n".to_vec(),
+            b"239.128.0.0/10\n239.255.0.0/16".to_vec(),
+        ],
         "openflow-table" => openflow_tables(),
         _ => Vec::new(),
     }
