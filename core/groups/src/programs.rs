@@ -76,7 +76,7 @@ impl FromStr for AddressRange {
     }
 }
 
-/// What programs have joined on one interface.
+/// Addresses that programs have joined on one interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Joined {
     /// Number of the interface.

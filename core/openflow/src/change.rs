@@ -1,14 +1,14 @@
 //! Messages that change entries, and those that keep the fence of the writer.
 
-use std::net::Ipv4Addr;
-
 use fabricast_topology::PortSet;
 
 use crate::action::Instruction;
 use crate::fields::Match;
 use crate::flow::{FlowCommand, FlowMod};
 use crate::group::{GroupCommand, GroupMod, GroupType};
-use crate::mapping::{Entries, EntryKey, Flow, Leftover, Mapping, ProgramFlows, buckets};
+use crate::mapping::{
+    Entries, EntryKey, Flow, Leftover, Mapping, ProgramFlows, ProgramKey, buckets,
+};
 use crate::message::Body;
 
 /// Term of the route service that writes, and generation of its plan. The order is by age.
@@ -67,12 +67,12 @@ impl Mapping {
         term: u64,
     ) -> Vec<Body> {
         let added = wanted.iter().filter(|(place, key)| held.get(place) != Some(key));
-        let flow = |(place, key): (&(u8, Ipv4Addr), &EntryKey)| {
+        let flow = |(place, key): (&ProgramKey, &EntryKey)| {
             self.flow_addition(self.program_flow(*place, *key), term)
         };
         let removed = held.keys().filter(|place| !wanted.contains_key(place));
         let removal =
-            |place: &(u8, Ipv4Addr)| self.flow_removal(Self::program_conditions(*place).matching());
+            |place: &ProgramKey| self.flow_removal(Self::program_conditions(*place).matching());
         added.map(flow).chain(removed.map(removal)).collect()
     }
 

@@ -34,7 +34,7 @@ pub use flow::{FlowCommand, FlowMod, FlowRequest, FlowStats, NO_COOKIE_MASK};
 pub use framer::{Framer, MAX_MESSAGE};
 pub use group::{ANY_GROUP, Bucket, GroupCommand, GroupDesc, GroupMod, GroupStats, GroupType};
 pub use mapping::{
-    Entries, EntryKey, Found, Leftover, Mapping, MappingError, ProgramFlows, Programs,
+    Entries, EntryKey, Found, Leftover, Mapping, MappingError, ProgramFlows, ProgramKey, Programs,
 };
 pub use message::{Body, BundleAdd, Hello, Message, PacketIn, PacketOut};
 pub use multipart::{

@@ -109,8 +109,17 @@ pub type Entries = BTreeMap<EntryKey, PortSet>;
 /// Color by the IPv4 address that programs send to.
 pub type Programs = BTreeMap<Ipv4Addr, u16>;
 
-/// Entry that packets of programs are led to, by input port and destination address.
-pub type ProgramFlows = BTreeMap<(u8, Ipv4Addr), EntryKey>;
+/// Port by which packets of programs come in, and the address that they are sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProgramKey {
+    /// Input port, which leads to an endpoint.
+    pub in_port: u8,
+    /// Destination address.
+    pub address: Ipv4Addr,
+}
+
+/// Entries that packets of programs are led to.
+pub type ProgramFlows = BTreeMap<ProgramKey, EntryKey>;
 
 /// A group or flow in the place of entries that is no part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,9 +223,10 @@ impl Mapping {
                 TableKind::PerPort => PortSet::single(key.in_port),
                 TableKind::PerSwitch => self.endpoint_ports,
             };
-            for port in ports.intersection(self.endpoint_ports).iter() {
+            for in_port in ports.intersection(self.endpoint_ports).iter() {
                 let addresses = by_color.get(&key.color).into_iter().flatten();
-                flows.extend(addresses.map(|address| ((port, *address), *key)));
+                let place = |address: &Ipv4Addr| ProgramKey { in_port, address: *address };
+                flows.extend(addresses.map(|address| (place(address), *key)));
             }
         }
         flows

@@ -191,7 +191,8 @@ fn openflow_messages() -> Vec<Vec<u8>> {
     let writes = [(key, [2, 3].into_iter().collect())];
     let mut bodies = OPENFLOW_MAPPING.changes(&of::Entries::new(), writes, 7);
     bodies.extend(OPENFLOW_MAPPING.fence_changes(fence));
-    let programs = of::ProgramFlows::from([((1, [239, 1, 2, 3].into()), key)]);
+    let place = of::ProgramKey { in_port: 1, address: [239, 1, 2, 3].into() };
+    let programs = of::ProgramFlows::from([(place, key)]);
     bodies.extend(OPENFLOW_MAPPING.program_changes(&of::ProgramFlows::new(), &programs, 7));
     let change = Box::new(bodies[0].clone());
     bodies.push(of::Body::BundleAdd(of::BundleAdd { bundle: 1, flags: 3, change }));

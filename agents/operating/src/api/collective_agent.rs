@@ -69,7 +69,8 @@ impl CollectiveAgentService for CollectiveAgent {
             values: request.values,
             timeout: request.timeout,
         };
-        let mut fabric = self.agent.runtime.channels.aggregation()?;
+        let none = || Reason::FabricUnavailable.status("there is no emulated fabric", &[]);
+        let mut fabric = self.agent.runtime.channels.aggregation().ok_or_else(none)?;
         let answer = fabric.contribute_values(contribution).await;
         let answer = answer.map_err(|status| unreachable(status, "fabric"))?;
         let values = answer.into_inner().values;

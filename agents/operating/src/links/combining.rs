@@ -51,18 +51,20 @@ impl Combining {
                 values: run.numbers.map(values_to_wire),
                 ..path.template
             };
-            let contribute =
-                async { this.runtime.channels.aggregation()?.contribute_values(request).await };
+            let contribute = async {
+                Some(this.runtime.channels.aggregation()?.contribute_values(request).await)
+            };
             let answer = tokio::select! {
                 answer = contribute => answer,
                 () = withdrawn.cancelled() => return,
             };
             let result = match answer {
-                Ok(answer) => Some(answer.into_inner().values.and_then(read_values)),
-                Err(status) => {
+                Some(Ok(answer)) => Some(answer.into_inner().values.and_then(read_values)),
+                Some(Err(status)) => {
                     debug!(%node, error = %status.message(), "switches did not combine");
                     None
                 }
+                None => None,
             };
             this.runtime.nodes.messages(&node, |messages, _, now| {
                 messages.layer.combined(now, member, run.sequence, result);

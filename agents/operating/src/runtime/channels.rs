@@ -49,12 +49,9 @@ impl Channels {
         self.0.fabric.as_ref()
     }
 
-    pub(crate) fn aggregation(
-        &self,
-    ) -> Result<FabricAggregationServiceClient<Channel>, tonic::Status> {
-        let none = || Reason::FabricUnavailable.status("there is no emulated fabric", &[]);
-        let fabric = self.0.fabric.as_ref().ok_or_else(none)?;
-        Ok(FabricAggregationServiceClient::new(fabric.channel()))
+    /// The aggregation engines of the emulated fabric, if there is one.
+    pub(crate) fn aggregation(&self) -> Option<FabricAggregationServiceClient<Channel>> {
+        Some(FabricAggregationServiceClient::new(self.fabric()?.channel()))
     }
 
     /// A client of the group agents at `host:port`.

@@ -1,11 +1,11 @@
-//! The flows of entries, of programs and of the fence: their conditions, and their meaning when they
-//! are read back.
+//! The flows of entries, of programs and of the fence: their conditions, and their meaning when
+//! they are read back.
 
 use std::net::Ipv4Addr;
 
 use fabricast_topology::TableKind;
 
-use super::{EntryKey, MARKS, Mapping};
+use super::{EntryKey, MARKS, Mapping, ProgramKey};
 use crate::action::{Action, Instruction};
 use crate::fields::{Field, Match};
 use crate::flow::FlowStats;
@@ -34,7 +34,7 @@ pub(super) enum FlowRole {
     /// Leads to the group of its entry, as this flow does.
     Entry(EntryKey, Flow),
     /// Leads packets of programs to an entry, by input port and address.
-    Program((u8, Ipv4Addr), EntryKey),
+    Program(ProgramKey, EntryKey),
     /// Its cookie is the term of the newest writer.
     Term,
     /// Its cookie is the generation of the newest writer.
@@ -118,13 +118,13 @@ impl Mapping {
     }
 
     /// Conditions of a program's packets.
-    pub(crate) fn program_conditions((port, address): (u8, Ipv4Addr)) -> Conditions {
-        let destination = Some((address, Ipv4Addr::BROADCAST));
-        Conditions { in_port: Some(port.into()), destination, source: None }
+    pub(crate) fn program_conditions(place: ProgramKey) -> Conditions {
+        let destination = Some((place.address, Ipv4Addr::BROADCAST));
+        Conditions { in_port: Some(place.in_port.into()), destination, source: None }
     }
 
     /// The flow for a program's packets.
-    pub(crate) fn program_flow(&self, place: (u8, Ipv4Addr), key: EntryKey) -> Flow {
+    pub(crate) fn program_flow(&self, place: ProgramKey, key: EntryKey) -> Flow {
         Flow { conditions: Self::program_conditions(place), actions: self.marking(key) }
     }
 
@@ -172,8 +172,8 @@ impl Mapping {
     /// Meaning of a flow without a mark or an address of a color.
     fn program_role(&self, flow: &FlowStats, conditions: Conditions, is_pure: bool) -> FlowRole {
         let place = || {
-            let port = u8::try_from(conditions.in_port?).ok()?;
-            Some((port, conditions.destination?.0))
+            let in_port = u8::try_from(conditions.in_port?).ok()?;
+            Some(ProgramKey { in_port, address: conditions.destination?.0 })
         };
         let leads = flow.instructions.iter().find_map(|instruction| match instruction {
             Instruction::Apply(actions) => actions.iter().find_map(|action| match action {
@@ -186,7 +186,7 @@ impl Mapping {
         let wanted = self.program_flow(place, key);
         let is_program = is_pure
             && flow.priority == self.priority
-            && self.endpoint_ports.contains(place.0)
+            && self.endpoint_ports.contains(place.in_port)
             && wanted.conditions == conditions
             && does(flow, &wanted.actions);
         if is_program { FlowRole::Program(place, key) } else { FlowRole::Foreign }

@@ -212,7 +212,10 @@ fn programs_are_led_from_the_ports_of_endpoints_only() {
     // Color 19 comes in from a switch, color 5 has no entry, and the last address is a color's own.
     let all = [(address(1), 0), (address(2), 19), (address(3), 5), (MAPPING.address(7), 0)];
     let wanted = MAPPING.program_flows(&entries, &programs(&all));
-    assert_eq!(wanted, ProgramFlows::from([((1, address(1)), key(1, 0))]));
+    assert_eq!(
+        wanted,
+        ProgramFlows::from([(ProgramKey { in_port: 1, address: address(1) }, key(1, 0))])
+    );
     switch.take(MAPPING.program_changes(&ProgramFlows::new(), &wanted, 7));
     assert_eq!(switch.read(&MAPPING).programs, wanted);
     let marked = Field::EthSrc { address: [2, 0xfa, 0xb0, 0, 0, 0], mask: None };
