@@ -18,6 +18,9 @@ use tokio::sync::watch;
 
 use crate::driver::Driver;
 
+/// Failures in a row after which somebody has to look; a TIC that starts or stops causes fewer.
+const MANY: u32 = 5;
+
 /// Color by address, as far as groups are routed.
 type Programs = BTreeMap<Ipv4Addr, u16>;
 
@@ -28,13 +31,17 @@ pub(crate) async fn follow(driver: Arc<dyn Driver>, tic: Leader) {
     }
     let (newest, mut programs) = watch::channel(Programs::new());
     let read = async {
-        let mut backoff = Backoff::default();
+        let (mut backoff, mut failures) = (Backoff::default(), 0_u32);
         loop {
-            let error = match watch_groups(&tic, &newest, &mut backoff).await {
+            let error = match watch_groups(&tic, &newest, &mut backoff, &mut failures).await {
                 Ok(()) => Reason::PeerUnavailable.status("the TIC ended the watch", &[]).into(),
                 Err(error) => error,
             };
-            tracing::debug!(error = %error.message(), "groups not followed");
+            failures += 1;
+            if failures == MANY {
+                let error = error.message();
+                tracing::warn!(error, "groups of programs not followed, colors may be outdated");
+            }
             tokio::time::sleep(backoff.delay_after_error(&error)).await;
         }
     };
@@ -53,6 +60,7 @@ async fn watch_groups(
     tic: &Leader,
     newest: &watch::Sender<Programs>,
     backoff: &mut Backoff,
+    failures: &mut u32,
 ) -> Result<(), RpcError> {
     let leader = tic.address();
     let mut client = TicServiceClient::new(tic.channel());
@@ -71,7 +79,7 @@ async fn watch_groups(
         if message.snapshot && !message.snapshot_end {
             continue;
         }
-        *backoff = Backoff::default();
+        (*backoff, *failures) = (Backoff::default(), 0);
         if std::mem::take(&mut is_first) || changed {
             newest.send_replace(groups.programs());
         }
