@@ -255,7 +255,7 @@ async fn plan(remote: &Remote, file: &Path, format: Format) -> Result<(), Failur
         group: group.name,
         endpoints: group.members,
         mgid: group.mgid.map(|mgid| mgid.0),
-        layer: String::new(),
+        ..v1::PlannedGroup::default()
     });
     let request = v1::PlanMgidsRequest { groups: planned.collect() };
     let answer = remote.answer(remote.tic().plan_mgids(request)).await?;

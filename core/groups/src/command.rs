@@ -70,6 +70,9 @@ pub enum Command {
         /// Name of the process.
         process: ProcessName,
     },
+    /// Groups move to the spanning trees of other MGIDs, each if it is still where it was and the
+    /// MGID is free; members keep the group's own MGID. Each group is named once.
+    MoveGroups(Vec<GroupMove>),
     /// The route service reports what the switches hold.
     Routed {
         /// Groups with a new or changed route.
@@ -77,6 +80,17 @@ pub enum Command {
         /// No table holds entries of groups that ended at or before this revision.
         clean: Option<Revision>,
     },
+}
+
+/// A group that gets the spanning tree of another MGID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupMove {
+    /// Number of the group.
+    pub gn: Gn,
+    /// MGID of the spanning tree that it is on.
+    pub from: Mgid,
+    /// MGID of the spanning tree that it gets.
+    pub to: Mgid,
 }
 
 /// Registration of a node by its operating agent.
@@ -309,6 +323,8 @@ pub enum Answer {
         /// Memberships that ended by this decision.
         memberships: usize,
     },
+    /// Answer to `MoveGroups`: the moves that were made.
+    Moved(Vec<GroupMove>),
     /// Answer to `Routed`.
     Routed {
         /// Groups that have ended, or for which a newer route is known.

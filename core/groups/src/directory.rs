@@ -10,7 +10,8 @@
 //! - G1: a GN comes from a counter that is stored with the group; a PN belongs to one live member.
 //! - DIR-1: a group's agent is a node with a member in the group; only empty groups have no agent.
 //! - DIR-2: a member's node is up, and the member belongs to the node's present incarnation.
-//! - DIR-3: no MGID belongs to two groups, and no endpoint to two nodes that are up or to two jobs.
+//! - DIR-3: no MGID belongs to two groups, as their own or as their home, and no endpoint to two
+//!   nodes that are up or to two jobs.
 //! - DIR-4: no two lives of a node have one incarnation, also if its record was removed between.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -159,6 +160,8 @@ pub struct NewGroup<'a> {
     pub name: &'a GroupName,
     /// The endpoints of its first members.
     pub endpoints: Vec<&'a EndpointName>,
+    /// True if it must not share a spanning tree.
+    pub is_exclusive: bool,
     /// Hints of its creator.
     pub hints: &'a MgidHints,
     /// Returns whether an MGID is in range, unused and clean; takes earlier groups of the same

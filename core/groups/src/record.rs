@@ -65,7 +65,7 @@ pub struct GroupRecord {
     pub agent: Option<NodeName>,
     /// Epoch, which grows with each change of agent (G4); 0 before the first.
     pub epoch: Epoch,
-    /// Revision of the latest change of the membership.
+    /// Revision of the latest change of the membership, or of its home.
     pub members_revision: Revision,
     /// Revision of the latest change of this record or the membership.
     pub changed: Revision,
@@ -86,6 +86,9 @@ pub struct GroupRecord {
     /// Members that the group waits for before it is routed; `None` if it does not wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Expected>,
+    /// MGID whose spanning tree the group has been moved to; `None` if it is on that of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<Mgid>,
 }
 
 /// The members that a group waits for.
@@ -99,6 +102,11 @@ pub struct Expected {
 }
 
 impl GroupRecord {
+    /// Returns the MGID whose spanning tree the group is planned on: its own, unless it was moved.
+    pub fn home(&self) -> Mgid {
+        self.home.unwrap_or(self.mgid)
+    }
+
     /// Returns whether the hardware may serve the group, because it does not wait for members.
     pub fn is_complete(&self) -> bool {
         self.expected.is_none_or(|expected| expected.met)

@@ -54,7 +54,7 @@ pub struct GroupState {
     pub gn: Gn,
     /// Name of the group.
     pub name: GroupName,
-    /// Its address on the fabric.
+    /// MGID whose spanning tree it is to be on.
     pub mgid: Mgid,
     /// True if the group must not share a tree.
     pub exclusive: bool,
@@ -258,6 +258,8 @@ impl DirectoryCache {
 
     fn apply_group(&mut self, state: GroupState) {
         let group = self.groups.entry(state.gn).or_default();
+        // The MGID that it had is free once no table has its entries.
+        self.mgids_held_back |= group.name.is_some() && group.mgid != state.mgid;
         // Our own route reports come back as group records; they change nothing.
         let is_changed = group.mgid != state.mgid
             || group.name.as_ref() != Some(&state.name)

@@ -202,12 +202,14 @@ impl Planner {
     pub(crate) fn plan(&mut self, directory: &DirectoryCache, changed: &[Gn]) -> PlanChange {
         // Deletions first: a new group may use the MGID of one that is gone.
         let mut gone = Vec::new();
+        let mut left = BTreeMap::new(); // MGIDs that the engine had before of groups that stay
         for gn in changed {
             let stays =
                 |mgid: &Mgid| directory.groups.get(gn).is_some_and(|group| group.mgid == *mgid);
             if let Some(mgid) = self.planned.mgid(*gn).filter(|mgid| !stays(mgid)) {
                 self.planned.remove(*gn);
                 gone.push((*gn, Change::Delete { mgid }));
+                left.extend(directory.groups.contains_key(gn).then_some((*gn, mgid)));
             }
             if !directory.groups.contains_key(gn) {
                 self.refused.remove(gn);
@@ -230,7 +232,11 @@ impl Planner {
             groups.insert(*gn);
         }
         self.change(puts);
-        groups.extend(self.remove_shared_exclusive(directory));
+        let exclusive = self.remove_shared_exclusive(directory);
+        for gn in exclusive.iter().filter(|gn| self.planned.mgid(**gn).is_none()) {
+            left.entry(*gn).or_insert(directory.groups[gn].mgid);
+        }
+        groups.extend(exclusive);
         self.walk_later(directory);
         let plan = self.engine.plan();
         let mut replaced = BTreeMap::new();
@@ -240,11 +246,17 @@ impl Planner {
         for mgid in plan.changed_groups(self.image.plan()) {
             let Some(gn) = self.planned.gn(mgid) else { continue };
             groups.insert(gn);
-            let key = (shared(self.image.plan(), mgid), shared(plan, mgid));
-            let trees = replaced_by.entry(key).or_insert_with(|| self.replaced_trees(mgid)).clone();
+            let before = left.remove(&gn).unwrap_or(mgid);
+            let key = (shared(self.image.plan(), before), shared(plan, mgid));
+            let trees = replaced_by.entry(key).or_insert_with(|| self.replaced_trees(before, mgid));
             if !trees.is_empty() {
-                replaced.insert(gn, trees);
+                replaced.insert(gn, trees.clone());
             }
+        }
+        // Groups without a tree now.
+        for (gn, before) in left {
+            let trees = self.replaced_trees(before, directory.groups[&gn].mgid);
+            replaced.extend((!trees.is_empty()).then_some((gn, trees)));
         }
         let mut switches = std::mem::take(&mut self.failed_or_back);
         switches.extend(self.image.update(&self.graph, plan));
@@ -285,10 +297,12 @@ impl Planner {
     }
 
     /// The parts of a group's trees in the plan before that no tree with their color has now.
-    fn replaced_trees(&self, mgid: Mgid) -> Vec<ReplacedTree> {
+    ///
+    /// - `earlier`: MGID of the group in the plan before.
+    fn replaced_trees(&self, earlier: Mgid, mgid: Mgid) -> Vec<ReplacedTree> {
         let now = self.engine.plan().virtual_group_trees(mgid);
         let mut replaced = Vec::new();
-        for before in self.image.plan().virtual_group_trees(mgid) {
+        for before in self.image.plan().virtual_group_trees(earlier) {
             let stays = |port: &PortId| {
                 let mut same = now.iter().filter(|other| other.color == before.color);
                 same.any(|other| other.ports.binary_search(port).is_ok())
@@ -376,7 +390,8 @@ impl Planner {
             if others > 0 {
                 self.planned.remove(gn);
                 self.change(vec![(gn, Change::Delete { mgid })]);
-                let reason = self.reported(&[RouteReason::ExclusiveTreeShared { others }]);
+                let trees = self.engine.plan().part_counts();
+                let reason = self.reported(&[RouteReason::ExclusiveTreeShared { others, trees }]);
                 self.refused.insert(gn, reason);
                 self.kept_out.insert(gn, Self::put(&directory.groups[&gn]));
                 concerned.push(gn);

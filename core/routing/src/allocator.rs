@@ -11,6 +11,16 @@
 //! color on another tree already, the fewest that use the tree itself already (they would have to
 //! be merged), the fewest groups, the smallest number; and on it the smallest free MGID. If every
 //! tree there is a breach, all trees are searched in the same order.
+//!
+//! An *exclusive* group shares its spanning tree with no other group. It takes a tree without
+//! groups on which it breaches nothing: one of a color that nobody uses if there is one, so that no
+//! member can breach later, or else of a color that only exclusive groups use. Other groups take a
+//! tree of an exclusive group only if every tree with a free MGID is one, and a color of exclusive
+//! groups only if every other color is a breach or has them merged.
+//!
+//! Invariant
+//! - EXCL-1: while a tree without groups breaches nothing, an exclusive group gets such a tree; and
+//!   while a tree has no exclusive group, no other group gets the tree of one.
 
 mod batch;
 mod batch_layers;
@@ -27,7 +37,7 @@ use thiserror::Error;
 use crate::spt::MgidSpace;
 pub use batch::{BatchGroup, BatchMgid};
 pub use layers::LayerHint;
-use layers::{ColorLayers, LayerId};
+use layers::{ColorLayers, Entry, LayerId};
 use turns::TakenTurns;
 
 /// Most uses of spanning trees by members that one choice looks at; the members after that do not
@@ -37,8 +47,15 @@ const MOST_USES: usize = 1 << 20;
 /// Keeps the groups there are and chooses MGIDs for new ones.
 #[derive(Clone, Debug)]
 pub struct MgidAllocator {
-    groups: BTreeMap<Mgid, Vec<u32>>, // members, rising
+    groups: BTreeMap<Mgid, Option<KnownGroup>>, // none of an MGID that is held
     planner: MgidPlanner,
+}
+
+/// A group that has an MGID.
+#[derive(Clone, Debug)]
+struct KnownGroup {
+    members: Vec<u32>, // rising
+    is_exclusive: bool,
 }
 
 /// Everything that a choice depends on. A clone is cheap, so that many choices can be planned
@@ -49,6 +66,7 @@ pub struct MgidPlanner {
     /// First MGID that may not be chosen; `None` if all may.
     limit: Option<u32>,
     load: Vec<u32>,                   // by spanning tree: its groups
+    exclusive: Vec<u32>,              // by spanning tree: its exclusive groups
     taken: BTreeMap<u32, TakenTurns>, // by spanning tree that has groups
     uses: Vec<Arc<Vec<Use>>>,         // by endpoint: rising by spanning tree
     layers: ColorLayers,
@@ -68,13 +86,17 @@ pub struct Wanted<'a> {
     pub members: &'a [u32],
     /// Which groups it belongs with, if its creator says so.
     pub layer: Option<LayerHint<'a>>,
+    /// True if it must not share a spanning tree.
+    pub exclusive: bool,
+    /// Spanning trees that it must not get.
+    pub avoid: &'a [u32],
 }
 
 impl<'a> Wanted<'a> {
     /// Makes the request for a group of which only members are known.
     #[must_use]
     pub const fn of(members: &'a [u32]) -> Self {
-        Self { members, layer: None }
+        Self { members, layer: None, exclusive: false, avoid: &[] }
     }
 }
 
@@ -90,6 +112,21 @@ pub struct Choice {
     pub merges: u32,
 }
 
+/// A spanning tree that a group could take.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    spt: u32,
+    breaches: u32,
+    merges: u32,
+    /// It has the place in its color of a tree that the group must not get, and so most of its
+    /// links.
+    is_like_avoided: bool,
+}
+
+/// Cost of an offer; the least is taken. Without exclusive groups: breaches, merges, load, and
+/// the number of the tree.
+type Cost = [u32; 9];
+
 impl MgidAllocator {
     /// Makes an allocator without groups.
     #[must_use]
@@ -98,6 +135,7 @@ impl MgidAllocator {
             space,
             limit: None,
             load: vec![0; space.total() as usize],
+            exclusive: vec![0; space.total() as usize],
             taken: BTreeMap::new(),
             uses: Vec::new(),
             layers: ColorLayers::new(&space),
@@ -135,11 +173,27 @@ impl MgidAllocator {
         let color = self.planner.space.color(self.planner.space.spt(mgid));
         // A color that has a layer keeps it; then only a name may have to be noted.
         let is_settled = name.is_none() && self.planner.layers.of(color).is_some();
-        let layer = if is_settled { None } else { self.planner.pick_layer(wanted) };
+        let is_exclusive = wanted.exclusive;
+        let layer = if is_settled || is_exclusive { None } else { self.planner.pick_layer(wanted) };
         let mut members = wanted.members.to_vec();
         members.sort_unstable();
-        self.planner.note(mgid, &members, |layers, color| layers.enter(color, layer, name))?;
-        self.groups.insert(mgid, members);
+        self.planner.note(mgid, &members, is_exclusive, Entry { layer, name })?;
+        self.groups.insert(mgid, Some(KnownGroup { members, is_exclusive }));
+        Ok(())
+    }
+
+    /// Keeps an MGID from being chosen though no group is on its spanning tree.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocatorError`] if the MGID is taken.
+    pub fn hold(&mut self, mgid: Mgid) -> Result<(), AllocatorError> {
+        let (spt, turn) = (self.planner.space.spt(mgid), self.planner.turn(mgid));
+        if self.has(mgid) {
+            return Err(AllocatorError::Taken { mgid });
+        }
+        self.planner.taken.entry(spt).or_default().insert(turn);
+        self.groups.insert(mgid, None);
         Ok(())
     }
 
@@ -149,7 +203,7 @@ impl MgidAllocator {
     ///
     /// [`AllocatorError`] if there is no such group or it has the member.
     pub fn join(&mut self, mgid: Mgid, endpoint: u32) -> Result<(), AllocatorError> {
-        let members = self.groups.get_mut(&mgid).ok_or(AllocatorError::Unknown { mgid })?;
+        let members = self.members_mut(mgid)?;
         match members.binary_search(&endpoint) {
             Ok(_) => return Err(AllocatorError::AlreadyMember { mgid, endpoint }),
             Err(at) => members.insert(at, endpoint),
@@ -164,7 +218,7 @@ impl MgidAllocator {
     ///
     /// [`AllocatorError`] if there is no such group or it does not have the member.
     pub fn leave(&mut self, mgid: Mgid, endpoint: u32) -> Result<(), AllocatorError> {
-        let members = self.groups.get_mut(&mgid).ok_or(AllocatorError::Unknown { mgid })?;
+        let members = self.members_mut(mgid)?;
         let at = members
             .binary_search(&endpoint)
             .map_err(|_| AllocatorError::NotMember { mgid, endpoint })?;
@@ -173,15 +227,40 @@ impl MgidAllocator {
         Ok(())
     }
 
-    /// Forgets a group; its MGID can be chosen again.
+    fn members_mut(&mut self, mgid: Mgid) -> Result<&mut Vec<u32>, AllocatorError> {
+        let group = self.groups.get_mut(&mgid).and_then(Option::as_mut);
+        group.map(|group| &mut group.members).ok_or(AllocatorError::Unknown { mgid })
+    }
+
+    /// Forgets a group, or an MGID that is held; the MGID can be chosen again.
     ///
     /// # Errors
     ///
-    /// [`AllocatorError`] if there is no such group.
+    /// [`AllocatorError`] if the MGID is not taken.
     pub fn remove(&mut self, mgid: Mgid) -> Result<(), AllocatorError> {
-        let members = self.groups.remove(&mgid).ok_or(AllocatorError::Unknown { mgid })?;
-        self.planner.forget(mgid, &members);
+        let group = self.groups.remove(&mgid).ok_or(AllocatorError::Unknown { mgid })?;
+        if let Some(group) = group {
+            self.planner.forget(mgid, &group);
+        }
+        let (spt, turn) = (self.planner.space.spt(mgid), self.planner.turn(mgid));
+        self.planner.taken.entry(spt).or_default().remove(turn);
         Ok(())
+    }
+
+    /// Chooses another MGID for an exclusive group: one whose spanning tree has no groups and where
+    /// the group breaches nothing. `None` if there is none, or the group is not exclusive.
+    ///
+    /// - `avoid`: spanning trees that it must not get.
+    pub fn choose_alone(&mut self, mgid: Mgid, avoid: &[u32]) -> Option<Mgid> {
+        let group = self.groups.get(&mgid)?.clone().filter(|group| group.is_exclusive)?;
+        self.planner.forget(mgid, &group);
+        let wanted = Wanted { exclusive: true, avoid, ..Wanted::of(&group.members) };
+        let choice = self.planner.choose(&wanted).filter(|choice| {
+            let spt = self.planner.space.spt(choice.mgid);
+            self.planner.load[spt as usize] == 0 && choice.breaches == 0
+        });
+        self.planner.enter(mgid, &group.members, true, Entry::default());
+        choice.map(|choice| choice.mgid)
     }
 
     /// Chooses an MGID for a group; changes nothing. None if all are taken.
@@ -194,12 +273,13 @@ impl MgidAllocator {
 }
 
 impl MgidPlanner {
-    /// Takes note of a group, with rising members, that enters the layer `enter` gives its color.
+    /// Takes note of a group, with rising members; returns the layer that its color has then.
     fn note(
         &mut self,
         mgid: Mgid,
         members: &[u32],
-        enter: impl FnOnce(&mut ColorLayers, u16) -> LayerId,
+        is_exclusive: bool,
+        entry: Entry<'_>,
     ) -> Result<LayerId, AllocatorError> {
         let (spt, turn) = (self.space.spt(mgid), self.turn(mgid));
         if self.taken.get(&spt).is_some_and(|turns| turns.contains(turn)) {
@@ -208,21 +288,39 @@ impl MgidPlanner {
         if let Some(pair) = members.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(AllocatorError::AlreadyMember { mgid, endpoint: pair[0] });
         }
+        self.taken.entry(spt).or_default().insert(turn);
+        Ok(self.enter(mgid, members, is_exclusive, entry))
+    }
+
+    /// Takes note of a group whose MGID is taken.
+    fn enter(
+        &mut self,
+        mgid: Mgid,
+        members: &[u32],
+        is_exclusive: bool,
+        entry: Entry<'_>,
+    ) -> LayerId {
+        let spt = self.space.spt(mgid);
         for endpoint in members {
             self.add_use(*endpoint, spt);
         }
         self.load[spt as usize] += 1;
-        self.taken.entry(spt).or_default().insert(turn);
-        Ok(enter(&mut self.layers, self.space.color(spt)))
+        let color = self.space.color(spt);
+        if is_exclusive {
+            self.exclusive[spt as usize] += 1;
+            return self.layers.enter_exclusive(color);
+        }
+        self.layers.enter(color, entry)
     }
 
-    fn forget(&mut self, mgid: Mgid, members: &[u32]) {
-        let (spt, turn) = (self.space.spt(mgid), self.turn(mgid));
-        for endpoint in members {
+    /// Forgets a group, but for its MGID.
+    fn forget(&mut self, mgid: Mgid, group: &KnownGroup) {
+        let spt = self.space.spt(mgid);
+        for endpoint in &group.members {
             self.drop_use(*endpoint, spt);
         }
         self.load[spt as usize] -= 1;
-        self.taken.entry(spt).or_default().remove(turn);
+        self.exclusive[spt as usize] -= u32::from(group.is_exclusive);
         self.layers.leave(self.space.color(spt));
     }
 
@@ -232,14 +330,15 @@ impl MgidPlanner {
     }
 
     fn choose(&self, wanted: &Wanted<'_>) -> Option<Choice> {
-        let everywhere = || self.choose_among(wanted.members, 0..self.space.total());
-        if self.space.tables() == TableKind::PerSwitch {
-            return everywhere(); // every spanning tree has an entry of its own
+        let everywhere = || self.choose_among(wanted, 0..self.space.total());
+        // With per-switch tables every spanning tree has an entry of its own.
+        if wanted.exclusive || self.space.tables() == TableKind::PerSwitch {
+            return everywhere();
         }
         let colors = self.layers.colors_for(self.pick_layer(wanted), wanted.layer);
         let trees = colors.into_iter().flat_map(|color| self.trees_of(color..color + 1));
-        match self.choose_among(wanted.members, trees) {
-            Some(choice) if choice.breaches == 0 => Some(choice),
+        match self.choose_among(wanted, trees) {
+            Some(choice) if self.is_undisturbed(&choice) => Some(choice),
             Some(_) | None => everywhere(),
         }
     }
@@ -275,16 +374,39 @@ impl MgidPlanner {
         colors.start * trees..colors.end * trees
     }
 
+    /// True if a choice breaches nothing and is no tree of an exclusive group.
+    fn is_undisturbed(&self, choice: &Choice) -> bool {
+        choice.breaches == 0 && self.exclusive[self.space.spt(choice.mgid) as usize] == 0
+    }
+
+    /// The cost of an offer to a group.
+    fn cost(&self, offer: Offer, is_exclusive: bool) -> Cost {
+        let Offer { spt, breaches, merges, is_like_avoided } = offer;
+        let load = self.load[spt as usize];
+        let color = self.space.color(spt);
+        let is_kept = self.layers.is_exclusive(color);
+        let (is_no_home, crowd) = match (is_exclusive, load + breaches) {
+            (false, _) => (0, 0),
+            (true, 0) if self.layers.of(color).is_none() => (0, 0),
+            (true, 0) if is_kept => (0, 1),
+            (true, 0) => (0, 2),
+            (true, _) => (1, 0),
+        };
+        let meets = u32::from(self.exclusive[spt as usize] > 0);
+        let (kept, like) = (u32::from(is_kept), u32::from(is_like_avoided));
+        [is_no_home, like, crowd, meets, breaches, merges, kept, load, spt]
+    }
+
     fn choose_among(
         &self,
-        members: &[u32],
+        wanted: &Wanted<'_>,
         trees: impl IntoIterator<Item = u32>,
     ) -> Option<Choice> {
         let mut on_tree = vec![0u32; self.load.len()];
         let mut only_on = vec![0u32; self.load.len()]; // members that use the color on this tree only
         let mut of_color = vec![0u32; usize::from(self.space.colors())];
         let color = |one: &Use| self.space.color(one.spt);
-        for uses in self.uses_of(members) {
+        for uses in self.uses_of(wanted.members) {
             for of_one_color in uses.chunk_by(|a, b| color(a) == color(b)) {
                 of_color[usize::from(color(&of_one_color[0]))] += 1;
                 if let [only] = of_one_color {
@@ -293,12 +415,17 @@ impl MgidPlanner {
                 of_one_color.iter().for_each(|one| on_tree[one.spt as usize] += 1);
             }
         }
-        let mut best: Option<([u32; 4], Choice)> = None;
+        let mut best: Option<(Cost, Choice)> = None;
+        let place = |spt: &u32| spt % self.space.trees_per_color();
         for spt in trees {
-            let (load, merges) = (self.load[spt as usize], on_tree[spt as usize]);
+            if wanted.avoid.contains(&spt) {
+                continue;
+            }
+            let is_like_avoided = wanted.avoid.iter().any(|other| place(other) == place(&spt));
+            let merges = on_tree[spt as usize];
             let color = self.space.color(spt);
             let breaches = of_color[usize::from(color)] - only_on[spt as usize];
-            let key = [breaches, merges, load, spt];
+            let key = self.cost(Offer { spt, breaches, merges, is_like_avoided }, wanted.exclusive);
             if best.is_none_or(|(other, _)| key < other)
                 && let Some(mgid) = self.free_mgid(spt)
             {

@@ -64,8 +64,8 @@ pub use patterns::{
     global_group, grid_groups, hierarchy_groups, random_groups,
 };
 pub use plan::{
-    BrokenLink, CutOff, CutOffReason, Displacement, GroupPlan, Moved, PartBuilder, Plan,
-    PlannedTree, Unprotected, Unrouted, VirtualGroup, VirtualGroupId,
+    BrokenLink, CutOff, CutOffReason, Displacement, GroupPlan, Moved, PartBuilder, PartCounts,
+    Plan, PlannedTree, Unprotected, Unrouted, VirtualGroup, VirtualGroupId,
 };
 pub use reach::ReachWalker;
 pub use root_choice::PortLoads;

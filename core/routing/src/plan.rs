@@ -70,6 +70,15 @@ impl GroupPlan<'_> {
     }
 }
 
+/// Number of the parts of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartCounts {
+    /// Spanning trees, or colors of engines that do not number them.
+    pub all: usize,
+    /// Those of them that have groups.
+    pub used: usize,
+}
+
 /// View of one tree of a virtual group in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VirtualGroup<'a> {
@@ -187,6 +196,12 @@ impl Plan {
     /// Walks the routed groups, part by part, rising.
     pub fn groups(&self) -> impl Iterator<Item = GroupPlan<'_>> {
         self.parts.iter().flatten().flat_map(|part| part.groups())
+    }
+
+    /// Counts the parts there are, and those with groups.
+    #[must_use]
+    pub fn part_counts(&self) -> PartCounts {
+        PartCounts { all: self.parts.len(), used: self.parts.iter().flatten().count() }
     }
 
     /// Tells whether every group has two trees.

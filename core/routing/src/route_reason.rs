@@ -8,7 +8,7 @@ use std::fmt;
 use fabricast_topology::{EndpointId, Graph};
 
 use crate::change::ChangeError;
-use crate::plan::{BrokenLink, Displacement, Moved, Unprotected, Unrouted};
+use crate::plan::{BrokenLink, Displacement, Moved, PartCounts, Unprotected, Unrouted};
 
 /// Most members that the text of a reason names.
 const NAMED_MEMBERS: usize = 8;
@@ -26,6 +26,8 @@ pub enum RouteReason {
     ExclusiveTreeShared {
         /// Groups that it would share the tree with.
         others: usize,
+        /// Spanning trees there are, and those with other groups.
+        trees: PartCounts,
     },
     /// The engine refused the group.
     Refused(ChangeError),
@@ -72,8 +74,11 @@ impl fmt::Display for Named<'_> {
             RouteReason::WaitsForEntries => {
                 f.write_str("waits until other groups have left its entries")
             }
-            RouteReason::ExclusiveTreeShared { others } => {
-                write!(f, "exclusive, and its tree would be shared with {others} groups")
+            RouteReason::ExclusiveTreeShared { others, trees: PartCounts { all, used } } => {
+                write!(
+                    f,
+                    "exclusive, and its tree would be shared with {others} groups; {used} of {all} spanning trees have other groups"
+                )
             }
             RouteReason::Refused(error) => fmt::Display::fmt(error, f),
             RouteReason::Unrouted(Unrouted { why, broken, held, .. }) => {
@@ -151,7 +156,8 @@ mod tests {
 
     #[test]
     fn only_reasons_that_lie_in_other_groups_are_retried_when_those_change() {
-        assert!(RouteReason::ExclusiveTreeShared { others: 2 }.depends_on_other_groups());
+        let trees = PartCounts { all: 8, used: 3 };
+        assert!(RouteReason::ExclusiveTreeShared { others: 2, trees }.depends_on_other_groups());
         assert!(!RouteReason::FewerThanTwoEndpoints.depends_on_other_groups());
     }
 }

@@ -229,7 +229,7 @@ fn formed_one_by_one(groups: Vec<PatternGroup>, sized: Option<&Grid>) -> Vec<Pat
     let mut allocator = MgidAllocator::new(*engine(TableKind::PerPort, 32).layout().space());
     let mut choose = |(at, group): (usize, PatternGroup)| {
         let hint = names.get(at).map(|name| LayerHint { name, groups: counts[name], all_groups });
-        let wanted = Wanted { members: &[group.members[0].0], layer: hint };
+        let wanted = Wanted { members: &[group.members[0].0], layer: hint, ..Wanted::default() };
         let mgid = allocator.choose(&wanted).expect("MGIDs are left").mgid;
         allocator.insert(mgid, &wanted).expect("it is free");
         PatternGroup { mgid, ..group }

@@ -38,6 +38,7 @@ pub fn encode_group(record: &GroupRecord, agent_address: &str) -> v1::Group {
         job: optional_text(record.job.as_ref()),
         complete_at_member_count: record.expected.map_or(0, |expected| expected.members.get()),
         incomplete: !record.is_complete(),
+        home_mgid: record.home.map(|home| home.0),
     }
 }
 
@@ -61,6 +62,7 @@ pub fn decode_group(wire: &v1::Group) -> Result<GroupRecord, WireError> {
         job: optional_name("group.job", &wire.job, JobName::new)?,
         expected: NonZeroU32::new(wire.complete_at_member_count)
             .map(|members| Expected { members, met: !wire.incomplete }),
+        home: wire.home_mgid.map(Mgid),
         created: wire.create_time.as_ref().map_or(Moment(0), decode_timestamp),
         route: wire.route.as_ref().map(decode_route).transpose()?,
     })

@@ -79,10 +79,11 @@ fn member() -> impl Strategy<Value = MemberView> {
 
 fn group() -> impl Strategy<Value = GroupRecord> {
     let names = (group_name(), option::of(node_name()), option::of(NAME), option::of(NAME));
+    let names = (names, option::of(any::<u32>()));
     let expected = option::of((1..u32::MAX, any::<bool>()));
     let numbers = any::<(u64, u32, u64, u64, u64, u64)>();
     (names, numbers, any::<(bool, bool)>(), expected, option::of(route())).prop_map(
-        |((name, agent, layer, job), numbers, (persistent, exclusive), expected, route)| {
+        |(((name, agent, layer, job), home), numbers, (persistent, exclusive), expected, route)| {
             let (gn, mgid, epoch, members_revision, changed, created) = numbers;
             GroupRecord {
                 gn: Gn(gn),
@@ -102,6 +103,7 @@ fn group() -> impl Strategy<Value = GroupRecord> {
                     members: NonZeroU32::new(members).unwrap(),
                     met,
                 }),
+                home: home.map(Mgid),
             }
         },
     )

@@ -4184,8 +4184,8 @@ pub struct Group {
     /// Immutable. Kept when its last member leaves.
     #[prost(bool, tag = "10")]
     pub persistent: bool,
-    /// Immutable. Never merged with another group; where entries run out it gets no hardware route, and senders are refused with
-    /// FAILED_PRECONDITION / NOT_ROUTED.
+    /// Immutable. Never merged with another group: the TIC moves it to a spanning tree without groups where it would be. Where
+    /// there is none it gets no hardware route, and senders are refused with FAILED_PRECONDITION / NOT_ROUTED.
     #[prost(bool, tag = "11")]
     pub exclusive: bool,
     /// Output only. What the route service last reported; absent until then.
@@ -4209,6 +4209,10 @@ pub struct Group {
     /// Output only. It still waits for members. Set again when its last member has left.
     #[prost(bool, tag = "18")]
     pub incomplete: bool,
+    /// Output only. MGID whose spanning tree the group was moved to; absent if it is on that of its own MGID. Packets name the
+    /// group's own.
+    #[prost(uint32, optional, tag = "19")]
+    pub home_mgid: ::core::option::Option<u32>,
 }
 /// What the creator of a group may know; it helps the TIC to choose the MGID and binds nobody.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4596,6 +4600,9 @@ pub struct PlannedGroup {
     /// Optional. Layer of a new group, as in MgidHints.
     #[prost(string, tag = "4")]
     pub layer: ::prost::alloc::string::String,
+    /// Optional. A new group must not share a spanning tree.
+    #[prost(bool, tag = "5")]
+    pub exclusive: bool,
 }
 /// Response of PlanMgids.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -12000,7 +12007,7 @@ pub struct RouteExplanation {
     /// Name of the group.
     #[prost(string, tag = "1")]
     pub group: ::prost::alloc::string::String,
-    /// MGID.
+    /// MGID whose spanning tree the group is planned on: its own, unless the TIC has moved it.
     #[prost(uint32, tag = "2")]
     pub mgid: u32,
     /// Color in use; absent without a hardware route.

@@ -43,7 +43,7 @@ fn decode_change(graph: &Graph, kind: Kind) -> Result<Option<DirectoryChange>, W
         Kind::Group(record) => Some(DirectoryChange::Group(GroupState {
             gn: Gn(record.gn),
             name: decode_name("group.name", &record.name, GroupName::new)?,
-            mgid: Mgid(record.mgid),
+            mgid: Mgid(record.home_mgid.unwrap_or(record.mgid)),
             exclusive: record.exclusive,
             incomplete: record.incomplete,
             members_revision: Revision(record.members_revision),

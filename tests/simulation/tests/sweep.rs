@@ -22,6 +22,17 @@ fn switches_hold_what_they_ought_to() {
     assert!(swept.total.delivered > 40_000 && swept.total.decisions > 600, "{swept:?}");
 }
 
+/// R1 to R5 while the TIC moves groups to other spanning trees, with all faults besides.
+#[test]
+fn groups_that_move_lose_no_packets() {
+    for seed in 0..12 {
+        for profile in FaultProfile::ROUTES {
+            let played = routing::run(&RouteScenario::draw(seed, profile).with_moves());
+            assert!(played.is_ok(), "seed {seed}, {}: {played:?}", profile.name());
+        }
+    }
+}
+
 /// Seeds that have found bugs: docs/simulation.md, "Bugs it has found".
 #[test]
 fn runs_that_once_broke_a_rule_do_no_more() {

@@ -62,6 +62,7 @@ fn snapshot(revision: u64, epoch: u64, members: &[MemberView]) -> GroupSnapshot 
             layer: None,
             job: None,
             expected: None,
+            home: None,
             created: Moment(0),
             route: None,
         },

@@ -35,7 +35,11 @@ impl Directory {
             }
         }
         if let Some(group) = self.groups.get_mut(&record.gn) {
-            group.record = record.clone();
+            let before = std::mem::replace(&mut group.record, record.clone()).home;
+            if before != record.home {
+                before.map(|home| self.mgids.remove(&home));
+                record.home.map(|home| self.mgids.insert(home, record.gn));
+            }
             return;
         }
         if let Some(job) = &record.job {
@@ -43,6 +47,7 @@ impl Directory {
         }
         self.names.insert(record.name.clone(), record.gn);
         self.mgids.insert(record.mgid, record.gn);
+        record.home.map(|home| self.mgids.insert(home, record.gn));
         let group = GroupState {
             record: record.clone(),
             members: BTreeMap::new(),
@@ -56,6 +61,7 @@ impl Directory {
         let Some(group) = self.groups.remove(&gn) else { return };
         self.names.remove(&group.record.name);
         self.mgids.remove(&group.record.mgid);
+        group.record.home.map(|home| self.mgids.remove(&home));
         if let Some(agent) = &group.record.agent {
             remove_from(&mut self.hosts, agent, &gn);
         }

@@ -42,6 +42,10 @@ pub(super) fn decide(
         Command::ProcessFailed { node, incarnation, process } => {
             process_failed(&mut draft, node, *incarnation, process)
         }
+        Command::MoveGroups(moves) => {
+            let made = moves.iter().filter(|one| draft.move_group(one)).copied().collect();
+            Ok(Answer::Moved(made))
+        }
         Command::Routed { routes, clean } => routed(&mut draft, routes, *clean),
     }?;
     let (revision, changes) = draft.finish();

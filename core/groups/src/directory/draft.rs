@@ -10,7 +10,7 @@ use std::sync::Arc;
 use fabricast_topology::Mgid;
 
 use super::{ChooseMgid, Directory, GroupState, NewGroup};
-use crate::command::{GroupSpec, Joiner, Refusal};
+use crate::command::{GroupMove, GroupSpec, Joiner, Refusal};
 use crate::flaps::Flaps;
 use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision};
 use crate::names::{EndpointName, GroupName, NodeName, ProcessName, RequestId};
@@ -199,6 +199,7 @@ impl<'a> Draft<'a> {
                 choose(&NewGroup {
                     name: &spec.name,
                     endpoints,
+                    is_exclusive: spec.exclusive,
                     hints: &spec.hints,
                     is_free: &is_free,
                 })
@@ -221,6 +222,7 @@ impl<'a> Draft<'a> {
             layer: spec.hints.layer.as_ref().map(|layer| layer.name.clone()),
             job: spec.job.clone(),
             expected: spec.complete_at.map(|members| Expected { members, met: false }),
+            home: None,
         })
     }
 
@@ -295,7 +297,29 @@ impl<'a> Draft<'a> {
 
     fn end_group(&mut self, record: &GroupRecord) {
         self.changes.push(Change::GroupDeleted(record.gn));
-        self.changes.push(Change::MgidRetired(record.mgid, self.revision));
+        let mgids = [Some(record.mgid), record.home].into_iter().flatten();
+        let retired = mgids.map(|mgid| Change::MgidRetired(mgid, self.revision));
+        self.changes.extend(retired);
+    }
+
+    /// Moves a group to the spanning tree of another MGID. Returns whether it did: the group may be
+    /// gone or elsewhere, and the MGID taken by now.
+    pub(super) fn move_group(&mut self, asked: &GroupMove) -> bool {
+        let GroupMove { gn, from, to } = *asked;
+        let Some(group) = self.base.group(gn).filter(|group| group.home() == from) else {
+            return false;
+        };
+        if !self.base.mgid_is_free(to) || !self.new_mgids.insert(to) {
+            return false;
+        }
+        self.changes.extend(group.home.map(|home| Change::MgidRetired(home, self.revision)));
+        self.changes.push(Change::GroupPut(GroupRecord {
+            home: Some(to),
+            members_revision: self.revision,
+            changed: self.revision,
+            ..group.clone()
+        }));
+        true
     }
 
     /// Ends all memberships of a node; returns their number.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::command::{
-    Answer, CreateGroup, FormGroup, FormGroups, GroupSpec, Join, Joined, Joiner, Leave,
+    Answer, CreateGroup, FormGroup, FormGroups, GroupMove, GroupSpec, Join, Joined, Joiner, Leave,
     RegisterNode,
 };
 use crate::record::{NodeState, Route, RouteReason, RouteState};
@@ -92,6 +92,7 @@ impl Tic {
             assert!(!waits || count < wanted, "a group that is complete waits for nobody");
             assert!(waits || wanted == 0 || count > 0, "an empty group waits again");
             assert!(mgids.insert(group.record.mgid), "DIR-3");
+            assert!(group.record.home.is_none_or(|home| mgids.insert(home)), "DIR-3");
             let agent = group.record.agent.as_ref();
             let members_on_agent =
                 group.members.values().filter(|m| Some(&m.node) == agent).count();
@@ -108,6 +109,8 @@ impl Tic {
                 assert_eq!(directory.owners[&member.endpoint], member.node, "DIR-3");
             }
         }
+        assert_eq!(mgids.len(), directory.mgids.len(), "DIR-3");
+        assert!(mgids.iter().all(|mgid| !directory.retired.contains_key(mgid)), "DIR-3");
     }
 }
 
@@ -308,6 +311,34 @@ fn mgids_are_unique_and_in_range_and_not_used_again_before_the_tables_are_clean(
     let clean = Some(tic.directory.revision());
     tic.run(&Command::Routed { routes: Vec::new(), clean }).unwrap();
     assert!(tic.run(&again).is_ok());
+    tic.check();
+}
+
+#[test]
+fn a_moved_group_keeps_its_mgid_and_the_homes_that_it_leaves_are_cleaned_first() {
+    let mut tic = Tic::with_nodes(1);
+    let group = tic.join("g", 0, "p").group;
+    let other = tic.join("h", 0, "p").group;
+    let (gn, own) = (group.gn, group.mgid);
+    let one = |from, to| Command::MoveGroups(vec![GroupMove { gn, from, to }]);
+    let made = |tic: &mut Tic, from, to| {
+        let Ok(Answer::Moved(moved)) = tic.run(&one(from, to)) else { panic!("never refused") };
+        !moved.is_empty()
+    };
+    assert!(made(&mut tic, own, Mgid(7)));
+    let moved = tic.group("g").clone();
+    assert_eq!((moved.mgid, moved.home(), moved.agent), (own, Mgid(7), group.agent));
+    assert!(moved.members_revision > group.members_revision, "the route is not that of its home");
+    assert!(!made(&mut tic, own, Mgid(8)), "it is elsewhere by now");
+    assert!(!made(&mut tic, Mgid(7), other.mgid), "taken");
+    assert!(!made(&mut tic, Mgid(7), own), "its own stays with it");
+    assert!(made(&mut tic, Mgid(7), Mgid(8)));
+    assert_eq!(tic.directory.retired_mgids().collect::<Vec<_>>(), [Mgid(7)]);
+    assert!(!made(&mut tic, Mgid(8), Mgid(7)), "not clean");
+    tic.check();
+    tic.run(&delete("d", "g")).unwrap();
+    assert_eq!(tic.directory.retired_mgids().collect::<Vec<_>>(), [Mgid(7), Mgid(8), own]);
+    assert!(!made(&mut tic, Mgid(8), Mgid(9)), "it is gone");
     tic.check();
 }
 

@@ -98,6 +98,7 @@ fn group(epoch: u64, agent: u32) -> GroupRecord {
         layer: None,
         job: None,
         expected: None,
+        home: None,
         created: Moment(0),
         route: None,
     }

@@ -79,6 +79,31 @@ fn groups_on_one_tree_that_meet_share_it_unless_one_is_exclusive() {
     assert!(routes[&Gn(1)].colors().is_some());
     assert_eq!(routes[&Gn(2)].state, RouteState::UnicastOnly);
     assert_eq!(routes[&Gn(2)].reason_code, record::RouteReason::ExclusiveTreeShared);
+    let why = "exclusive, and its tree would be shared with 1 groups; 1 of 4 spanning trees have other groups";
+    assert_eq!(routes[&Gn(2)].reason, why);
+}
+
+/// R5: the entries of the tree that an exclusive group loses, or that a group leaves for another
+/// home, stay until its senders know.
+#[test]
+fn the_tree_that_a_group_leaves_is_replaced() {
+    let alone = CachedGroup { exclusive: true, ..group(0, &["h0", "h4"]) };
+    let (mut planner, mut directory) = planned(vec![alone.clone()]);
+    let left = planner.trees(&directory.groups[&Gn(1)]);
+    directory.put(Gn(2), group(4, &["h0", "h5"]));
+    let change = planner.plan(&directory, &[Gn(2)]);
+    // Both groups use the leaf switches, and only the entry to h4 is gone.
+    assert_eq!(change.replaced.keys().copied().collect::<Vec<_>>(), [Gn(1)]);
+    directory.put(Gn(1), CachedGroup { mgid: Mgid(2), ..alone.clone() });
+    let change = planner.plan(&directory, &[Gn(1)]);
+    assert!(change.replaced.is_empty(), "it had no tree: {change:?}");
+    let routes = planner.routes(&directory);
+    assert_eq!(routes[&Gn(1)].colors(), Some(1.into()), "alone again");
+
+    let (mut planner, mut directory) = planned(vec![alone.clone()]);
+    directory.put(Gn(1), CachedGroup { mgid: Mgid(2), ..alone });
+    let change = planner.plan(&directory, &[Gn(1)]);
+    assert_eq!(change.replaced, BTreeMap::from([(Gn(1), left)]));
 }
 
 #[test]

@@ -16,7 +16,8 @@ use std::ops::Range;
 use fabricast_topology::{Mgid, TableKind};
 
 use super::batch_layers::{LayerInput, batch_layers};
-use super::{AllocatorError, Choice, ColorLayers, MgidPlanner};
+use super::layers::Entry;
+use super::{AllocatorError, Choice, Cost, MgidPlanner, Offer};
 use crate::layers::{LayerSize, divide_colors};
 
 /// A group of a batch.
@@ -30,6 +31,8 @@ pub struct BatchGroup<'a> {
     pub mgid: BatchMgid,
     /// Layer that its creator names: no endpoint is in two groups of it.
     pub layer: Option<&'a str>,
+    /// True if it must not share a spanning tree.
+    pub exclusive: bool,
 }
 
 impl<'a> BatchGroup<'a> {
@@ -54,7 +57,8 @@ pub enum BatchMgid {
 
 impl MgidPlanner {
     /// Chooses MGIDs for many groups at once and records them; gives one choice for each, in the
-    /// order of the groups. Groups with an MGID are noted before any choice.
+    /// order of the groups. Groups with an MGID are noted before any choice, and exclusive groups
+    /// choose before others.
     ///
     /// Cost: for each group the colors, and the groups of its members; and [`batch_layers`].
     ///
@@ -76,24 +80,33 @@ impl MgidPlanner {
             choices[*at] = self.note_settled(&groups[*at], &members[*at], &mut uses)?;
         }
         order.retain(|at| choices[*at].is_none());
-        let layers = self.layers_of(&order, groups, &members);
         let mut trees = TreeOrder::new(self);
         let all_colors = 0..u32::from(self.space.colors());
+        for at in order.extract_if(.., |at| groups[*at].exclusive) {
+            uses.count(self, &members[at]);
+            let choice = trees.choose(self, &uses, all_colors.clone(), true);
+            let choice = choice.ok_or(AllocatorError::Full)?;
+            let spt = self.space.spt(choice.mgid);
+            trees.remove(self, spt);
+            self.note(choice.mgid, &members[at], true, Entry::default())?;
+            trees.add(self, spt);
+            choices[at] = Some(choice);
+        }
+        let layers = self.layers_of(&order, groups, &members);
         let mut opened = vec![None; layers.colors.len()]; // the layer of colors that were unused
         for Turn { at, layer } in layers.turns(&order) {
             uses.count(self, &members[at]);
             let colors = layer.map(|layer| layers.colors[layer].clone());
-            let near = colors.and_then(|colors| trees.choose(self, &uses, colors));
+            let near = colors.and_then(|colors| trees.choose(self, &uses, colors, false));
             let choice = match near {
-                Some(choice) if choice.breaches == 0 => Some(choice),
-                Some(_) | None => trees.choose(self, &uses, all_colors.clone()),
+                Some(choice) if self.is_undisturbed(&choice) => Some(choice),
+                Some(_) | None => trees.choose(self, &uses, all_colors.clone(), false),
             };
             let choice = choice.ok_or(AllocatorError::Full)?;
             let (spt, meant) = (self.space.spt(choice.mgid), layer.and_then(|at| opened[at]));
             trees.remove(self, spt);
-            let name = groups[at].layer;
-            let enter = |layers: &mut ColorLayers, color| layers.enter(color, meant, name);
-            let entered = self.note(choice.mgid, &members[at], enter)?;
+            let entry = Entry { layer: meant, name: groups[at].layer };
+            let entered = self.note(choice.mgid, &members[at], false, entry)?;
             trees.add(self, spt);
             if let Some(layer) = layer {
                 opened[layer] = Some(entered);
@@ -117,7 +130,8 @@ impl MgidPlanner {
         uses.count(self, members);
         let (breaches, merges) = (uses.breaches(self.space.color(spt), spt), uses.on_tree(spt));
         if let BatchMgid::Given(_) = group.mgid {
-            self.note(mgid, members, |layers, color| layers.enter(color, None, group.layer))?;
+            let entry = Entry { layer: None, name: group.layer };
+            self.note(mgid, members, group.exclusive, entry)?;
         } else {
             members.iter().for_each(|member| self.add_use(*member, spt));
         }
@@ -216,20 +230,34 @@ impl TreeOrder {
     }
 
     /// Chooses as [`MgidPlanner::choose_among`] does, among the trees of some colors.
-    fn choose(&self, planner: &MgidPlanner, uses: &Uses, colors: Range<u32>) -> Option<Choice> {
-        let mut best: Option<[u32; 4]> = None;
+    fn choose(
+        &self,
+        planner: &MgidPlanner,
+        uses: &Uses,
+        colors: Range<u32>,
+        is_exclusive: bool,
+    ) -> Option<Choice> {
+        let mut best: Option<(Cost, Offer)> = None;
         let mut offer = |tree: &TreeLoad| {
-            let color = planner.space.color(tree.spt);
-            let (breaches, merges) = (uses.breaches(color, tree.spt), uses.on_tree(tree.spt));
-            let key = [breaches, merges, tree.load, tree.spt];
-            if best.is_none_or(|best| key < best) {
-                best = Some(key);
+            let spt = tree.spt;
+            let breaches = uses.breaches(planner.space.color(spt), spt);
+            let merges = uses.on_tree(spt);
+            let offer = Offer { spt, breaches, merges, is_like_avoided: false };
+            let cost = planner.cost(offer, is_exclusive);
+            if best.is_none_or(|(least, _)| cost < least) {
+                best = Some((cost, offer));
             }
         };
         for trees in &self.0[colors.start as usize..colors.end as usize] {
-            // Trees that no member uses differ in nothing but the load.
-            if let Some(tree) = trees.iter().find(|tree| uses.on_tree(tree.spt) == 0) {
-                offer(tree);
+            // Trees that no member uses differ in the load, and in exclusive groups.
+            let mut unused = trees.iter().filter(|tree| uses.on_tree(tree.spt) == 0);
+            let Some(first) = unused.next() else { continue };
+            offer(first);
+            let has_exclusive = |tree: &TreeLoad| planner.exclusive[tree.spt as usize] > 0;
+            if has_exclusive(first)
+                && let Some(other) = unused.find(|tree| !has_exclusive(tree))
+            {
+                offer(other);
             }
         }
         for spt in &uses.used {
@@ -239,7 +267,7 @@ impl TreeOrder {
                 offer(&tree);
             }
         }
-        let [breaches, merges, _, spt] = best?;
+        let Offer { spt, breaches, merges, .. } = best?.1;
         let mgid = planner.free_mgid(spt)?;
         Some(Choice { mgid, breaches, merges })
     }

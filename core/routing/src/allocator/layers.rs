@@ -25,6 +25,15 @@ pub struct LayerHint<'a> {
 /// Numbers a layer; never used again.
 pub(super) type LayerId = u32;
 
+/// Entry of a group into a color that nobody uses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Entry<'a> {
+    /// The layer that takes the color; a new one if there is none.
+    pub(super) layer: Option<LayerId>,
+    /// Name that the group's creator gives the layer.
+    pub(super) name: Option<&'a str>,
+}
+
 /// Which color belongs to which layer.
 #[derive(Clone, Debug)]
 pub(super) struct ColorLayers {
@@ -42,6 +51,8 @@ struct Layer {
     colors: BTreeSet<u16>,
     groups: u32,
     used: u64, // the turn in which a group entered last
+    /// True of a color that an exclusive group opened: no other group picks it.
+    is_exclusive: bool,
 }
 
 impl ColorLayers {
@@ -61,7 +72,12 @@ impl ColorLayers {
         self.owner[usize::from(color)]
     }
 
-    /// Picks a layer; none if the group needs a new one.
+    /// Tells whether a color is kept for exclusive groups.
+    pub(super) fn is_exclusive(&self, color: u16) -> bool {
+        self.of(color).and_then(|id| self.layers.get(&id)).is_some_and(|layer| layer.is_exclusive)
+    }
+
+    /// Picks a layer for a group that is not exclusive; none if it needs a new one.
     ///
     /// - `met`: known members that have a group in a layer, where there are any.
     pub(super) fn pick(&self, met: &BTreeMap<LayerId, u32>, name: Option<&str>) -> Option<LayerId> {
@@ -73,7 +89,7 @@ impl ColorLayers {
         let is_kin = |layer: &Layer| {
             name.is_some_and(|name| layer.names.iter().any(|other| kin(other) == kin(name)))
         };
-        let others = self.layers.iter().filter(|(_, layer)| !is_kin(layer));
+        let others = self.layers.iter().filter(|(_, layer)| !is_kin(layer) && !layer.is_exclusive);
         let cost = |id: &LayerId| met.get(id).copied().unwrap_or(0);
         // A group without a name keeps away from layers that were promised to named ones.
         let strange = |layer: &Layer| name.is_none() && !layer.names.is_empty();
@@ -126,16 +142,29 @@ impl ColorLayers {
         groups * all > (trees << whole) * (all + part)
     }
 
-    /// Counts a group in and returns the layer of its color; an unused color goes to `layer`, or to
-    /// a new one.
-    pub(super) fn enter(
-        &mut self,
-        color: u16,
-        layer: Option<LayerId>,
-        name: Option<&str>,
-    ) -> LayerId {
-        let at = usize::from(color);
+    /// Counts a group in and returns the layer of its color; an unused color goes to the layer of
+    /// the entry, or to a new one.
+    pub(super) fn enter(&mut self, color: u16, Entry { layer, name }: Entry<'_>) -> LayerId {
         let meant = layer.filter(|id| self.layers.contains_key(id));
+        let (id, layer) = self.count_in(color, meant);
+        // The creator may have fixed an MGID of another layer.
+        let is_new = layer.groups == 1;
+        if let Some(name) = name.filter(|_| is_new || meant == Some(id)) {
+            layer.names.insert(name.to_owned());
+        }
+        id
+    }
+
+    /// Counts an exclusive group in and returns the layer of its color; an unused color is kept for
+    /// exclusive groups from now on.
+    pub(super) fn enter_exclusive(&mut self, color: u16) -> LayerId {
+        let (id, layer) = self.count_in(color, None);
+        layer.is_exclusive |= layer.groups == 1;
+        id
+    }
+
+    fn count_in(&mut self, color: u16, meant: Option<LayerId>) -> (LayerId, &mut Layer) {
+        let at = usize::from(color);
         let id = self.owner[at].or(meant).unwrap_or(self.next);
         self.next = self.next.max(id + 1);
         self.turn += 1;
@@ -145,12 +174,7 @@ impl ColorLayers {
         layer.colors.insert(color);
         layer.groups += 1;
         layer.used = self.turn;
-        // The creator may have fixed an MGID of another layer.
-        let is_new = layer.groups == 1;
-        if let Some(name) = name.filter(|_| is_new || meant == Some(id)) {
-            layer.names.insert(name.to_owned());
-        }
-        id
+        (id, layer)
     }
 
     /// Counts a group out; a color without groups, and a layer without colors, are free again.

@@ -15,7 +15,9 @@ fn allocator(colors: u16, m: u32) -> MgidAllocator {
 fn cost(allocator: &MgidAllocator, spt: u32, members: &[u32]) -> [u32; 4] {
     let space = allocator.planner.space;
     let trees_of = |member: u32| -> BTreeSet<u32> {
-        let groups = allocator.groups.iter().filter(|(_, members)| members.contains(&member));
+        let known =
+            allocator.groups.iter().filter_map(|(mgid, group)| Some((mgid, group.as_ref()?)));
+        let groups = known.filter(|(_, group)| group.members.contains(&member));
         groups.map(|(mgid, _)| space.spt(*mgid)).collect()
     };
     let count = |test: &dyn Fn(&BTreeSet<u32>) -> bool| {
@@ -78,7 +80,7 @@ fn form(
 ) -> usize {
     let mut open = Vec::new();
     for (at, members) in groups.iter().enumerate() {
-        let wanted = Wanted { members: &members[..1], layer: hint(at) };
+        let wanted = Wanted { members: &members[..1], layer: hint(at), ..Wanted::default() };
         let choice = allocator.choose(&wanted).unwrap();
         allocator.insert(choice.mgid, &wanted).unwrap();
         open.push((choice.mgid, members));
@@ -151,7 +153,7 @@ fn a_layer_of_known_size_takes_its_share_of_the_colors_at_once() {
         let mut allocator = allocator(8, 2);
         let mut colors = BTreeSet::new();
         for endpoint in 0..12 {
-            let wanted = Wanted { members: &[endpoint], layer: Some(hint) };
+            let wanted = Wanted { members: &[endpoint], layer: Some(hint), ..Wanted::default() };
             let choice = allocator.choose(&wanted).unwrap();
             colors.insert(allocator.planner.space.color(allocator.planner.space.spt(choice.mgid)));
             allocator.insert(choice.mgid, &wanted).unwrap();
@@ -173,7 +175,7 @@ fn layers_of_jobs_that_do_not_meet_have_colors_in_common_and_kin_never() {
     let mut allocator = allocator(8, 2);
     let mut color = |name: &'static str, members: &[u32]| {
         let layer = Some(LayerHint { name, ..LayerHint::default() });
-        let wanted = Wanted { members, layer };
+        let wanted = Wanted { members, layer, ..Wanted::default() };
         let choice = allocator.choose(&wanted).unwrap();
         allocator.insert(choice.mgid, &wanted).unwrap();
         allocator.planner.space.color(allocator.planner.space.spt(choice.mgid))
@@ -247,6 +249,63 @@ fn shuffled_grids_fall_into_as_few_layers_as_there_are_dimensions() {
             assert_eq!(breaches, 0, "{grid:?}, {numbers}, {lines}");
         }
     }
+}
+
+/// The issue: groups whose members join one by one filled one color, and the exclusive group was
+/// put among them.
+#[test]
+fn an_exclusive_group_has_a_color_to_itself_until_colors_run_out() {
+    let mut allocator = allocator(3, 2);
+    let mut form = |member: u32, exclusive: bool| {
+        let members = [member];
+        let wanted = Wanted { exclusive, ..Wanted::of(&members) };
+        let choice = allocator.choose(&wanted).unwrap();
+        allocator.insert(choice.mgid, &wanted).unwrap();
+        allocator.planner.space.spt(choice.mgid)
+    };
+    // Trees 0 and 1 have color 0, and so on.
+    assert_eq!([form(0, false), form(1, false), form(2, false)], [0, 1, 0]);
+    assert_eq!(form(3, true), 2);
+    assert_eq!([form(4, false), form(5, false)], [1, 0], "color 1 is kept");
+    assert_eq!(form(6, true), 4);
+    assert_eq!(form(7, true), 3, "no color is left, so it shares that of another exclusive group");
+    assert_eq!(form(3, true), 5, "its member has color 1 on another tree");
+    assert_eq!(form(0, false), 0, "merged, as only trees of exclusive groups are left besides");
+}
+
+#[test]
+fn a_batch_gives_its_exclusive_groups_trees_first() {
+    let members: Vec<[u32; 2]> = (0..6).map(|at| [2 * at, 2 * at + 1]).collect();
+    let group = |at: usize| BatchGroup { exclusive: at == 5, ..BatchGroup::of(&members[at]) };
+    let groups: Vec<BatchGroup<'_>> = (0..6).map(group).collect();
+    let planner = allocator(2, 2).planner();
+    let choices = planner.clone().choose_all(&groups).unwrap();
+    let spt = |at: usize| planner.space.spt(choices[at].mgid);
+    assert!((0..5).all(|at| spt(at) != spt(5)), "{choices:?}");
+}
+
+#[test]
+fn a_held_mgid_is_not_chosen_and_is_on_no_tree() {
+    let mut allocator = allocator(1, 2);
+    allocator.hold(Mgid(0)).unwrap();
+    assert_eq!(allocator.hold(Mgid(0)), Err(AllocatorError::Taken { mgid: Mgid(0) }));
+    let unknown = AllocatorError::Unknown { mgid: Mgid(0) };
+    assert_eq!(allocator.join(Mgid(0), 1), Err(unknown));
+    let exclusive = Wanted { exclusive: true, ..Wanted::of(&[1]) };
+    assert_eq!(allocator.choose(&exclusive).unwrap().mgid, Mgid(2), "tree 0 has no group");
+    allocator.remove(Mgid(0)).unwrap();
+    assert_eq!(allocator.choose(&exclusive).unwrap().mgid, Mgid(0));
+}
+
+#[test]
+fn a_tree_that_is_avoided_is_not_chosen_nor_one_of_its_place_if_there_is_another() {
+    let allocator = allocator(3, 2);
+    let choose = |avoid: &[u32]| {
+        let wanted = Wanted { exclusive: true, avoid, ..Wanted::of(&[1]) };
+        allocator.choose(&wanted).map(|choice| allocator.planner.space.spt(choice.mgid))
+    };
+    assert_eq!([choose(&[]), choose(&[0]), choose(&[0, 1])], [Some(0), Some(1), Some(2)]);
+    assert_eq!(choose(&[0, 1, 2, 3, 4, 5]), None);
 }
 
 #[test]
@@ -399,6 +458,7 @@ proptest! {
                     BatchMgid::Open
                 },
                 layer: [None, Some("a/x"), Some("a/y")][usize::from(groups[at].1)],
+                exclusive: groups[at].2 == 1,
             })
             .collect();
         let plan = |groups: &[BatchGroup<'_>]| -> BTreeMap<String, Choice> {
@@ -420,20 +480,62 @@ proptest! {
     #[test]
     fn one_group_of_a_batch_gets_what_a_search_of_all_trees_finds(
         colors in 1u16..5, m in 1u32..5,
-        there in proptest::collection::vec((0u32..40, proptest::collection::btree_set(0u32..8, 0..5)), 0..14),
-        members in proptest::collection::btree_set(0u32..8, 1..6),
+        there in proptest::collection::vec((0u32..40, any::<bool>(), proptest::collection::btree_set(0u32..8, 0..5)), 0..14),
+        members in proptest::collection::btree_set(0u32..8, 1..6), exclusive in any::<bool>(),
     ) {
         let mut allocator = allocator(colors, m);
-        for (mgid, members) in there {
+        for (mgid, exclusive, members) in there {
             let members: Vec<u32> = members.into_iter().collect();
             // An MGID that is taken is refused, and changes nothing.
-            let _ = allocator.insert(Mgid(mgid), &Wanted::of(&members));
+            let _ = allocator.insert(Mgid(mgid), &Wanted { exclusive, ..Wanted::of(&members) });
         }
         let members: Vec<u32> = members.into_iter().collect();
+        let wanted = Wanted { exclusive, ..Wanted::of(&members) };
         let everywhere =
-            allocator.planner.choose_among(&members, 0..allocator.planner.space.total());
-        let choice = allocator.planner().choose_all(&[BatchGroup::of(&members)]).unwrap();
+            allocator.planner.choose_among(&wanted, 0..allocator.planner.space.total());
+        let group = BatchGroup { exclusive, ..BatchGroup::of(&members) };
+        let choice = allocator.planner().choose_all(&[group]).unwrap();
         prop_assert_eq!(Some(choice[0]), everywhere);
+    }
+
+    /// EXCL-1, for groups that come one by one and in a batch, and go.
+    #[test]
+    fn exclusive_groups_are_alone_while_there_is_room(
+        colors in 1u16..6, m in 1u32..4, per_switch in any::<bool>(),
+        steps in proptest::collection::vec((0u8..5, proptest::collection::btree_set(0u32..10, 0..5)), 1..30),
+    ) {
+        let tables = if per_switch { TableKind::PerSwitch } else { TableKind::PerPort };
+        let mut allocator = MgidAllocator::new(MgidSpace::new(colors, m, tables).unwrap());
+        for (kind, members) in steps {
+            let members: Vec<u32> = members.into_iter().collect();
+            if kind == 0 {
+                // The lowest group goes.
+                let first = allocator.groups.first_key_value().map(|(mgid, _)| *mgid);
+                first.map_or(Ok(()), |mgid| allocator.remove(mgid)).unwrap();
+                continue;
+            }
+            let exclusive = kind < 3;
+            let wanted = Wanted { exclusive, ..Wanted::of(&members) };
+            let trees = 0..allocator.planner.space.total();
+            let has_exclusive = |spt: u32| {
+                let mut groups = allocator.groups.iter();
+                groups.any(|(mgid, group)| {
+                    let is_exclusive = group.as_ref().is_some_and(|group| group.is_exclusive);
+                    is_exclusive && allocator.planner.space.spt(*mgid) == spt
+                })
+            };
+            let serves = |spt: u32| match exclusive {
+                true => matches!(cost(&allocator, spt, &members), [0, _, 0, _]),
+                false => !has_exclusive(spt),
+            };
+            let there_is = trees.clone().any(serves);
+            let choice = allocator.choose(&wanted).unwrap();
+            prop_assert_eq!(serves(allocator.planner.space.spt(choice.mgid)), there_is);
+            let batch = [BatchGroup { exclusive, ..BatchGroup::of(&members) }];
+            let planned = allocator.planner().choose_all(&batch).unwrap()[0];
+            prop_assert_eq!(serves(allocator.planner.space.spt(planned.mgid)), there_is);
+            allocator.insert(choice.mgid, &wanted).unwrap();
+        }
     }
 
     #[test]

@@ -107,9 +107,8 @@ pub fn allot_mgids(records: &[GroupRecord], space: MgidSpace) -> Vec<Mgid> {
         .zip(&members)
         .map(|(record, members)| BatchGroup {
             name: record.name.as_deref().unwrap_or_default(),
-            members,
             mgid: record.mgid.map_or(BatchMgid::Open, BatchMgid::Given),
-            layer: None,
+            ..BatchGroup::of(members)
         })
         .collect();
     let chosen = MgidAllocator::new(space).planner().choose_all(&groups);

@@ -198,6 +198,7 @@ pub(crate) fn outline(formed: &FormGroup) -> GroupOutline {
         endpoints: formed.members.iter().map(|member| member.endpoint.clone()).collect(),
         mgid: formed.group.mgid,
         layer: formed.group.hints.layer.as_ref().map(|layer| layer.name.to_string()),
+        exclusive: formed.group.exclusive,
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) struct GroupOutline {
     pub(crate) mgid: Option<Mgid>,
     /// Layer that the caller names.
     pub(crate) layer: Option<String>,
+    /// True if it must not share a spanning tree.
+    pub(crate) exclusive: bool,
 }
 
 impl GroupOutline {
@@ -38,9 +40,10 @@ impl GroupOutline {
         let settled = directory.settled_mgid(name, self.mgid);
         let settled =
             settled.map_err(|refusal| status::refusal_of(&format!("group '{name}'"), &refusal))?;
-        let exists = directory.find_group(name).is_some();
-        let kind = if exists { BatchMgid::Existing } else { BatchMgid::Given };
-        Ok(settled.map_or(BatchMgid::Open, kind))
+        let existing = directory.find_group(name).and_then(|gn| directory.group(gn));
+        let existing = existing.map(|group| BatchMgid::Existing(group.home()));
+        let given = settled.map(BatchMgid::Given);
+        Ok(existing.or(given).unwrap_or_default())
     }
 
     /// Lists the endpoints that become members of the group, each once.
@@ -56,7 +59,8 @@ impl GroupOutline {
     }
 }
 
-/// Chooses MGIDs for groups, one for each in their order. This may take seconds.
+/// Chooses MGIDs for groups, one for each in their order; of a group that exists, that of the
+/// spanning tree that it is on. This may take seconds.
 ///
 /// # Errors
 ///
@@ -83,6 +87,7 @@ pub(crate) fn plan(
             members,
             mgid: *mgid,
             layer: group.layer.as_deref(),
+            exclusive: group.exclusive,
         })
         .collect();
     planner.choose_all(&batch).map_err(|error| match error {

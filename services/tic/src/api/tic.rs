@@ -91,6 +91,12 @@ impl Tic {
         planning.await.map_err(|_panic| status::panicked("the plan"))?
     }
 
+    /// The MGID of a group that exists.
+    fn own_mgid(&self, group: &str) -> Option<Mgid> {
+        let name = GroupName::new(group).ok()?;
+        self.records.read(|directory| Some(directory.group(directory.find_group(&name)?)?.mgid))
+    }
+
     /// Reads a group of a plan.
     fn outline(&self, caller: &Caller, group: &v1::PlannedGroup) -> Result<GroupOutline, Status> {
         let name = match group.group.as_str() {
@@ -104,7 +110,8 @@ impl Tic {
         };
         let graph = &self.topology.graph;
         let endpoints = fields::endpoints(graph, "groups.endpoints", &group.endpoints)?;
-        Ok(GroupOutline { name, endpoints, mgid: group.mgid.map(Mgid), layer })
+        let mgid = group.mgid.map(Mgid);
+        Ok(GroupOutline { name, endpoints, mgid, layer, exclusive: group.exclusive })
     }
 }
 
@@ -172,8 +179,8 @@ impl v1::tic_service_server::TicService for Tic {
         let _permit = self.plans.acquire().await.map_err(|_closed| status::panicked("planning"))?;
         let choices = self.plan(outlines).await?;
         let mgids = groups.into_iter().zip(choices).map(|(group, choice)| v1::PlannedMgid {
+            mgid: self.own_mgid(&group.group).unwrap_or(choice.mgid).0,
             group: group.group,
-            mgid: choice.mgid.0,
             color: u32::from(self.space.color(self.space.spt(choice.mgid))),
             spanning_tree: self.space.spt(choice.mgid),
             conflicting_members: choice.breaches,

@@ -1,4 +1,5 @@
-//! Chooses MGIDs for new groups that come without one.
+//! Chooses MGIDs for new groups that come without one, and for groups that have to move to another
+//! spanning tree.
 //!
 //! `fabricast_routing` makes the choice: it looks for the spanning tree on which the group's
 //! endpoints conflict least. This module informs it of every change that is decided, and counts the
@@ -8,6 +9,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use fabricast_groups::command::GroupMove;
 use fabricast_groups::directory::{Directory, NewGroup};
 use fabricast_groups::ids::Gn;
 use fabricast_groups::names::{EndpointName, LayerName};
@@ -17,19 +19,29 @@ use fabricast_routing::{
 };
 use fabricast_topology::{FatTree, Graph, Mgid};
 
+use crate::domain::elements::ElementKey;
+
 /// The MGIDs in use, with the groups and endpoints that use them.
 #[derive(Debug)]
 pub(crate) struct MgidAllocations {
     graph: Arc<Graph>,
     space: MgidSpace,
     allocator: MgidAllocator,
-    mgids: BTreeMap<Gn, Mgid>,
+    /// MGID of the spanning tree that each group is on.
+    homes: BTreeMap<Gn, Mgid>,
     /// Members of a group on one endpoint, 0 while they are only expected; the allocator knows the
     /// endpoint once.
     processes: BTreeMap<(Gn, u32), u32>,
     /// Endpoints known of groups for which an MGID was chosen, until they are decided.
     expected: BTreeMap<Mgid, Vec<u32>>,
+    /// Spanning trees that exclusive groups could not have alone since they had a tree last, with
+    /// the failed parts below.
+    tried: BTreeMap<Gn, Vec<u32>>,
+    failed: BTreeSet<ElementKey>,
 }
+
+/// Most spanning trees that an exclusive group tries.
+const MOST_TRIED: usize = 32;
 
 impl MgidAllocations {
     /// Starts with the groups of a directory. A fabric that is no fat tree has one tree per color.
@@ -52,9 +64,11 @@ impl MgidAllocations {
             graph,
             space,
             allocator: MgidAllocator::new(space),
-            mgids: BTreeMap::new(),
+            homes: BTreeMap::new(),
             processes: BTreeMap::new(),
             expected: BTreeMap::new(),
+            tried: BTreeMap::new(),
+            failed: BTreeSet::new(),
         };
         choice.start_over(directory);
         Ok(choice)
@@ -68,7 +82,8 @@ impl MgidAllocations {
     /// Starts again with the groups of a directory, in the order of their creation.
     pub(crate) fn start_over(&mut self, directory: &Directory) {
         self.allocator = MgidAllocator::new(self.space).below(directory.limits().mgids);
-        self.mgids.clear();
+        self.homes.clear();
+        self.tried.clear();
         self.processes.clear();
         self.expected.clear();
         for group in directory.groups_from(Gn(0)) {
@@ -79,7 +94,7 @@ impl MgidAllocations {
         }
         for mgid in directory.retired_mgids() {
             // Taken until it is clean; an MGID is retired once.
-            let _ = self.allocator.insert(mgid, &Wanted::default());
+            let _ = self.allocator.hold(mgid);
         }
     }
 
@@ -96,21 +111,27 @@ impl MgidAllocations {
         }
         for change in changes {
             match change {
-                Change::GroupPut(group) if !self.mgids.contains_key(&group.gn) => {
-                    let mut endpoints = first.remove(&group.gn).unwrap_or_default();
-                    endpoints.extend(expected.remove(&group.mgid).unwrap_or_default());
-                    self.created(group, endpoints);
+                Change::GroupPut(group) => match self.homes.get(&group.gn) {
+                    None => {
+                        let mut endpoints = first.remove(&group.gn).unwrap_or_default();
+                        endpoints.extend(expected.remove(&group.mgid).unwrap_or_default());
+                        self.created(group, endpoints);
+                    }
+                    Some(from) if *from != group.home() => self.moved(*from, group),
+                    Some(_) => {}
+                },
+                // Its MGIDs stay with the allocator until no table holds them.
+                Change::GroupDeleted(gn) => {
+                    self.homes.remove(gn);
+                    self.tried.remove(gn);
                 }
-                // Its MGID stays with the allocator until no table holds it.
-                Change::GroupDeleted(gn) => drop(self.mgids.remove(gn)),
                 Change::MgidReleased(mgid) => {
                     // Fails only for an MGID that was retired twice.
                     let _ = self.allocator.remove(*mgid);
                 }
                 Change::MemberPut(member) => self.joined(member),
                 Change::MemberDeleted(member) => self.left(member),
-                Change::GroupPut(_)
-                | Change::NodePut(_)
+                Change::NodePut(_)
                 | Change::NodeRemoved(_)
                 | Change::FirstIncarnationPut(_)
                 | Change::MgidRetired(..)
@@ -127,12 +148,14 @@ impl MgidAllocations {
     /// Notes a new group with the endpoints that join at once or are expected, so that the next
     /// choice takes them into account.
     fn created(&mut self, group: &GroupRecord, endpoints: BTreeSet<u32>) {
-        self.mgids.insert(group.gn, group.mgid);
+        let home = group.home();
+        self.homes.insert(group.gn, home);
+        if home != group.mgid {
+            // Fails only if it was noted before.
+            let _ = self.allocator.hold(group.mgid);
+        }
         let members: Vec<u32> = endpoints.into_iter().collect();
-        let name = group.layer.as_ref().map(LayerName::as_str);
-        let layer = name.map(|name| LayerHint { name, ..LayerHint::default() });
-        let noted = self.allocator.insert(group.mgid, &Wanted { members: &members, layer });
-        match noted {
+        match self.allocator.insert(home, &wanted(group, &members)) {
             Ok(()) => {
                 let processes = members.into_iter().map(|endpoint| ((group.gn, endpoint), 0));
                 self.processes.extend(processes);
@@ -140,6 +163,42 @@ impl MgidAllocations {
             // It was noted before as not clean.
             Err(_taken) => {}
         }
+    }
+
+    /// Notes that a group is on another spanning tree. Its own MGID stays with it; any other that
+    /// it leaves is held until no table has it.
+    fn moved(&mut self, from: Mgid, group: &GroupRecord) {
+        let gn = group.gn;
+        let of_group = self.processes.range((gn, 0)..=(gn, u32::MAX));
+        let members: Vec<u32> = of_group.map(|((_, endpoint), _)| *endpoint).collect();
+        self.allocator.remove(from).expect("a group's home is noted");
+        self.allocator.hold(from).expect("it was removed in the line above");
+        let noted = self.allocator.insert(group.home(), &wanted(group, &members));
+        noted.expect("the directory moves groups to free MGIDs only");
+        self.homes.insert(gn, group.home());
+    }
+
+    /// Finds a spanning tree where an exclusive group is alone, other than those that it was on
+    /// since it had a tree last or other parts had failed.
+    pub(crate) fn alone(&mut self, gn: Gn, failed: &BTreeSet<ElementKey>) -> Option<GroupMove> {
+        if self.failed != *failed {
+            self.failed.clone_from(failed);
+            self.tried.clear();
+        }
+        let from = *self.homes.get(&gn)?;
+        let (tried, spt) = (self.tried.entry(gn).or_default(), self.space.spt(from));
+        if !tried.contains(&spt) {
+            tried.push(spt);
+        }
+        if tried.len() > MOST_TRIED {
+            return None;
+        }
+        Some(GroupMove { gn, from, to: self.allocator.choose_alone(from, tried)? })
+    }
+
+    /// Notes that a group has a tree.
+    pub(crate) fn has_tree(&mut self, gn: Gn) {
+        self.tried.remove(&gn);
     }
 
     /// Chooses an MGID that is free and clean: the planned one, if nobody else has taken it since.
@@ -161,14 +220,16 @@ impl MgidAllocations {
             return Some(planned);
         }
         loop {
-            let chosen = self.allocator.choose(&Wanted { members: &endpoints, layer })?;
+            let exclusive = group.is_exclusive;
+            let wanted = Wanted { layer, exclusive, ..Wanted::of(&endpoints) };
+            let chosen = self.allocator.choose(&wanted)?;
             if (group.is_free)(chosen.mgid) {
                 self.expected.insert(chosen.mgid, endpoints);
                 return Some(chosen.mgid);
             }
             // Another group of the same decision has it, or it is not clean; the allocator skips it
             // until it is released.
-            let hold = Wanted { members: &[], layer };
+            let hold = Wanted { layer, ..Wanted::default() };
             self.allocator.insert(chosen.mgid, &hold).expect("it was free");
         }
     }
@@ -184,7 +245,7 @@ impl MgidAllocations {
 
     fn joined(&mut self, member: &MemberRecord) {
         let (Some(endpoint), Some(mgid)) =
-            (self.endpoint(&member.endpoint), self.mgids.get(&member.gn))
+            (self.endpoint(&member.endpoint), self.homes.get(&member.gn))
         else {
             return;
         };
@@ -200,7 +261,7 @@ impl MgidAllocations {
 
     fn left(&mut self, member: &MemberRecord) {
         let (Some(endpoint), Some(mgid)) =
-            (self.endpoint(&member.endpoint), self.mgids.get(&member.gn))
+            (self.endpoint(&member.endpoint), self.homes.get(&member.gn))
         else {
             return;
         };
@@ -212,6 +273,13 @@ impl MgidAllocations {
             self.allocator.leave(*mgid, endpoint).expect("the endpoint was noted when it joined");
         }
     }
+}
+
+/// Describes a group for the allocator.
+fn wanted<'a>(group: &'a GroupRecord, members: &'a [u32]) -> Wanted<'a> {
+    let name = group.layer.as_ref().map(LayerName::as_str);
+    let layer = name.map(|name| LayerHint { name, ..LayerHint::default() });
+    Wanted { layer, exclusive: group.exclusive, ..Wanted::of(members) }
 }
 
 #[cfg(test)]
@@ -256,6 +324,7 @@ mod tests {
             layer: None,
             job: None,
             expected: None,
+            home: None,
         })
     }
 
@@ -273,7 +342,13 @@ mod tests {
     fn choose(choice: &mut MgidAllocations, is_free: &dyn Fn(Mgid) -> bool) -> Option<u32> {
         let (name, endpoint) = (GroupName::new("new").unwrap(), endpoint(choice));
         let hints = MgidHints::default();
-        let group = NewGroup { name: &name, endpoints: vec![&endpoint], hints: &hints, is_free };
+        let group = NewGroup {
+            name: &name,
+            endpoints: vec![&endpoint],
+            is_exclusive: false,
+            hints: &hints,
+            is_free,
+        };
         choice.choose(&group).map(|mgid| mgid.0)
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fabricast_groups::command::{
-    Answer, Command, DeleteJobGroups, FormGroups, Formed, JobEnd, Join, Joined, Leave, Refusal,
-    RegisterNode,
+    Answer, Command, DeleteJobGroups, FormGroups, Formed, GroupMove, JobEnd, Join, Joined, Leave,
+    Refusal, RegisterNode,
 };
 use fabricast_groups::directory::{ChooseMgid, Directory};
 use fabricast_groups::ids::{Gn, Incarnation, Moment, Pn, Revision};
@@ -92,6 +92,10 @@ pub(crate) struct RecordRoutes {
     pub(crate) clean: Option<Revision>,
 }
 
+/// Moves groups to the spanning trees of other MGIDs; replies with the moves that were made.
+#[derive(Debug)]
+pub(crate) struct MoveGroups(pub(crate) Vec<GroupMove>);
+
 /// Answer to [`RegisterNode`].
 #[derive(Debug)]
 pub(crate) enum Registered {
@@ -170,6 +174,9 @@ directory_requests! {
     DeleteJob => Revision: this => {
         Command::DeleteJob { request_id: this.request_id, job: this.job }
     }, { Answer::JobDeleted { revision } => revision };
+    MoveGroups => Vec<GroupMove>: this => Command::MoveGroups(this.0), {
+        Answer::Moved(moved) => moved
+    };
     RecordRoutes => Vec<Gn>: this => {
         Command::Routed { routes: this.routes, clean: this.clean }
     }, { Answer::Routed { ignored } => ignored };

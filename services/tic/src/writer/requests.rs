@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use fabricast_collectives::ReservationId;
+use fabricast_groups::command::GroupMove;
 use fabricast_groups::ids::{Moment, Revision};
 use fabricast_groups::job::{CreateJob, JobRecord};
 use fabricast_groups::names::{JobName, RequestId};
+use fabricast_groups::record::RouteReason;
 use fabricast_proto::v1;
 use fabricast_routing::MgidPlanner;
 
@@ -18,7 +20,7 @@ use crate::domain::jobs::{JobView, PlacementRequest};
 use crate::domain::route_terms::{ReportNumber, Router};
 use crate::domain::topology::TopologyChange;
 use crate::records::keys;
-use crate::writer::directory::{Decided, DirectoryRequest, RecordRoutes};
+use crate::writer::directory::{Decided, DirectoryRequest, MoveGroups, RecordRoutes};
 use crate::writer::error::WriteError;
 use crate::writer::queue::WriteRequest;
 use crate::writer::state::{BatchWrites, WriterState};
@@ -53,7 +55,11 @@ impl<R: DirectoryRequest> WriteRequest for R {
     }
 }
 
-/// Records routes for the route service that holds the term; replies with the revision after it.
+/// Most groups that move because of one report; each costs a search of all spanning trees.
+const MOST_MOVES: usize = 64;
+
+/// Records routes for the route service that holds the term, and moves exclusive groups that would
+/// have to share their trees; replies with the revision after it.
 #[derive(Debug)]
 pub(crate) struct ReportRoutes {
     pub(crate) report: ReportNumber,
@@ -71,7 +77,27 @@ impl WriteRequest for ReportRoutes {
         writes: &mut BatchWrites,
     ) -> Result<Revision, WriteError> {
         state.route_terms.check_report(self.report)?;
-        Ok(state.decide(self.routes, writes)?.revision)
+        let mut alone = Vec::new(); // exclusive groups that were not
+        for (gn, route) in &self.routes.routes {
+            match route.reason_code {
+                RouteReason::ExclusiveTreeShared => alone.push(*gn),
+                _ if route.colors().is_some() => state.mgids.has_tree(*gn),
+                _ => {}
+            }
+        }
+        let revision = state.decide(self.routes, writes)?.revision;
+        if alone.is_empty() {
+            return Ok(revision);
+        }
+        alone.truncate(MOST_MOVES);
+        let failed = state.records.failed();
+        let moves = alone.into_iter().filter_map(|gn| state.mgids.alone(gn, &failed)).collect();
+        let moved = state.decide(MoveGroups(moves), writes)?;
+        for GroupMove { gn, from, to } in &moved.answer {
+            let (from, to) = (from.0, to.0);
+            tracing::info!(gn = gn.0, from, to, "exclusive group moved to a tree of its own");
+        }
+        Ok(moved.revision)
     }
 }
 

@@ -4,7 +4,7 @@ use fabricast_proto::v1;
 use tonic::Code;
 use v1::directory_change::Kind;
 
-use crate::harness::{Tic, reason};
+use crate::harness::{Tic, join, reason};
 
 async fn acquire(tic: &Tic) -> u64 {
     let request = v1::AcquireRouteTermRequest {
@@ -55,6 +55,50 @@ async fn a_reported_route_reaches_readers_watchers_and_the_agent() {
 
     let again = tic.client.clone().report_routes(request).await.unwrap().into_inner();
     assert_eq!(again.revision, answer.revision, "nothing new was said");
+}
+
+fn shared(term: u64, gn: u64, number: u64) -> v1::ReportRoutesRequest {
+    let mut request = report(term, gn, 0);
+    request.routes[0].route = Some(v1::Route {
+        routed_revision: 1,
+        state: v1::RouteState::UnicastOnly.into(),
+        reason: format!("exclusive, {number}"),
+        reason_code: v1::RouteReason::ExclusiveTreeShared.into(),
+        ..Default::default()
+    });
+    request
+}
+
+/// A group that is reported as sharing gets another home with the same decision, until each
+/// spanning tree that it could have alone was tried.
+#[tokio::test]
+async fn an_exclusive_group_that_would_share_its_tree_moves_until_it_has_one() {
+    let tic = Tic::on_memory().await;
+    tic.register(0).await;
+    let exclusive = v1::JoinGroupRequest { exclusive: true, ..join("mine", 0, "p") };
+    tic.client.clone().join_group(exclusive).await.unwrap();
+    tic.join("theirs", 0, "p").await;
+    let (mine, theirs) = (tic.group("mine").await.unwrap(), tic.group("theirs").await.unwrap());
+    let term = acquire(&tic).await;
+    let mut homes = std::collections::BTreeSet::from([mine.mgid, theirs.mgid]);
+    let report = async |request| tic.client.clone().report_routes(request).await.unwrap();
+    for number in 0..3 {
+        report(shared(term, mine.gn, number)).await;
+        let moved = tic.group("mine").await.unwrap();
+        assert_eq!(moved.mgid, mine.mgid, "members keep it");
+        assert!(moved.members_revision > mine.members_revision);
+        assert!(homes.insert(moved.home_mgid.unwrap()), "{moved:?}");
+    }
+    report(shared(term, theirs.gn, 9)).await;
+    assert_eq!(tic.group("theirs").await.unwrap().home_mgid, None, "it may share");
+    let before = tic.group("mine").await.unwrap();
+    for number in 10..60 {
+        report(shared(term, mine.gn, number)).await;
+    }
+    let last = tic.group("mine").await.unwrap();
+    report(shared(term, mine.gn, 60)).await;
+    assert_ne!(last.home_mgid, before.home_mgid);
+    assert_eq!(tic.group("mine").await.unwrap().home_mgid, last.home_mgid, "all were tried");
 }
 
 #[tokio::test]

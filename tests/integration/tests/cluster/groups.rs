@@ -33,37 +33,47 @@ fn two_on_one_tree(layout: &Layout) -> (u32, u32) {
     (0, other)
 }
 
+async fn join_exclusive(client: &Client, group: &str, mgid: Option<u32>, nodes: &[&str]) {
+    for node in nodes {
+        let request = JoinRequest { exclusive: true, mgid, ..join_request(group, node) };
+        client.join_with(request).await.unwrap();
+    }
+}
+
+/// Checks that a group is routed, and alone on its tree.
+async fn is_alone(client: &Client, group: &str) {
+    let route = route(&client.group(group).await);
+    assert_eq!(route.state(), v1::RouteState::Routed, "{group}: {}", route.reason);
+    let plan = client.explain(group).await.unwrap();
+    assert_eq!(plan.shares_with, [""; 0], "{group}");
+}
+
+/// The creator of another group gives that the spanning tree of an exclusive one, which moves to
+/// another one while packets of a third group flow.
 async fn exclusive_group_meets_another(layout: Layout) {
     let (mine, theirs) = two_on_one_tree(&layout);
     let cluster = Cluster::start(layout).await;
     let client = &cluster.client;
     let traffic = Traffic::listen(client).await;
-    for node in ["n0", "n5", "n10"] {
-        let exclusive =
-            JoinRequest { exclusive: true, mgid: Some(mine), ..join_request("mine", node) };
-        client.join_with(exclusive).await.unwrap();
-    }
+    join_exclusive(client, "mine", Some(mine), &["n0", "n5", "n10"]).await;
+    client.join_all("steady", &["n0", "n1", "n5", "n10", "n11"]).await;
     cluster.is_whole(&traffic, &Faults::new()).await;
-    assert_eq!(route(&client.group("mine").await).state(), v1::RouteState::Routed);
+    is_alone(client, "mine").await;
+    let flow = traffic.flow(&[client.group("steady").await]);
     client.join_fixed("theirs", theirs, &["n1", "n5", "n11"]).await;
+    client.settled().await;
+    flow.stop().await;
     cluster.is_whole(&traffic, &Faults::new()).await;
-    let mine = route(&client.group("mine").await);
-    assert_eq!(mine.state(), v1::RouteState::UnicastOnly);
-    assert!(mine.reason.contains("exclusive"), "{}", mine.reason);
-    let theirs = client.group("theirs").await;
-    assert_eq!(route(&theirs).state(), v1::RouteState::Routed);
-    assert_eq!(client.explain("theirs").await.unwrap().shares_with, [""; 0]);
-    for node in ["n1", "n5", "n11"] {
-        client.leave("theirs", node).await.unwrap();
-    }
-    cluster.is_whole(&traffic, &Faults::new()).await;
-    let mine = client.group("mine").await;
-    assert_eq!(route(&mine).state(), v1::RouteState::Routed, "there is room again");
-    traffic.round(&[mine]).await.unwrap();
+    is_alone(client, "mine").await;
+    is_alone(client, "theirs").await;
+    let moved = client.group("mine").await;
+    assert_eq!(moved.mgid, mine, "its members send with the MGID that they know");
+    assert!(moved.home_mgid.is_some());
+    traffic.round(&[moved]).await.unwrap();
 }
 
 #[tokio::test]
-async fn an_exclusive_group_is_never_merged_and_comes_back_when_there_is_room() {
+async fn an_exclusive_group_is_never_merged_and_moves_to_a_tree_of_its_own() {
     exclusive_group_meets_another(Layout::leaf_spine()).await;
 }
 
@@ -71,6 +81,94 @@ async fn an_exclusive_group_is_never_merged_and_comes_back_when_there_is_room() 
 async fn an_exclusive_group_is_never_merged_with_one_table_per_switch() {
     let layout = Layout::leaf_spine().with_tables(TableKind::PerSwitch);
     exclusive_group_meets_another(layout).await;
+}
+
+/// The issue: groups whose members join one by one filled one color, and an exclusive group that
+/// came among them had no tree, nor had it when it was formed again.
+async fn exclusive_groups_among_others(layout: Layout, faults: &[&str]) {
+    let cluster = Cluster::start(layout).await;
+    let client = &cluster.client;
+    let mut broken = Faults::new();
+    for name in faults {
+        let switch = cluster.layout.graph.find_switch(name).unwrap();
+        let up = cluster.layout.graph.ports(switch).find(|port| {
+            matches!(cluster.layout.graph.peer(*port), fabricast_topology::Peer::Switch(_))
+        });
+        let port = up.unwrap();
+        broken.fail_link(&cluster.layout.graph, port);
+        let number = u32::from(cluster.layout.graph.port_number(port));
+        let end = v1::PortName { switch_name: (*name).to_owned(), port: number };
+        client.fail(v1::element::Kind::Link(end)).await;
+    }
+    let traffic = Traffic::listen(client).await;
+    let members: [&[&str]; 3] = [&["n0", "n5", "n10"], &["n1", "n5", "n11"], &["n2", "n6", "n14"]];
+    for round in 0..2 {
+        for (at, members) in (0..).zip(members) {
+            client.join_all(&format!("before {round} {at}"), members).await;
+        }
+        join_exclusive(client, &format!("alone {round}"), None, &["n0", "n6", "n11", "n12"]).await;
+        client.join_all(&format!("after {round}"), &["n3", "n7", "n11", "n15"]).await;
+    }
+    cluster.is_whole(&traffic, &broken).await;
+    is_alone(client, "alone 0").await;
+    is_alone(client, "alone 1").await;
+    // One more group of every kind changes nothing for them.
+    client.join_all("last", &["n0", "n6", "n11", "n12"]).await;
+    join_exclusive(client, "alone 2", None, &["n0", "n6", "n11", "n12"]).await;
+    cluster.is_whole(&traffic, &broken).await;
+    for group in ["alone 0", "alone 1", "alone 2"] {
+        is_alone(client, group).await;
+    }
+}
+
+#[tokio::test]
+async fn exclusive_groups_are_routed_alone_while_colors_are_free() {
+    exclusive_groups_among_others(Layout::leaf_spine(), &[]).await;
+}
+
+#[tokio::test]
+async fn exclusive_groups_are_routed_alone_on_a_damaged_fabric() {
+    let layout = Layout::leaf_spine();
+    let leaves = leaf_names(&layout);
+    let leaves: Vec<&str> = leaves.iter().map(String::as_str).collect();
+    exclusive_groups_among_others(layout, &leaves[..2]).await;
+}
+
+fn leaf_names(layout: &Layout) -> Vec<String> {
+    let graph = &layout.graph;
+    let leaves: std::collections::BTreeSet<_> = graph
+        .endpoints()
+        .filter_map(|endpoint| Some(graph.switch_of(graph.attachment(endpoint)?)))
+        .collect();
+    leaves.into_iter().map(|leaf| graph.switch_name(leaf).to_owned()).collect()
+}
+
+#[tokio::test]
+async fn an_exclusive_group_without_a_home_says_why_and_has_one_when_another_group_is_gone() {
+    // One color has four trees.
+    let cluster = Cluster::start(Layout::leaf_spine().with_colors(1)).await;
+    let client = &cluster.client;
+    let traffic = Traffic::listen(client).await;
+    let others: [&[&str]; 4] =
+        [&["n0", "n4", "n8"], &["n1", "n5", "n9"], &["n2", "n6", "n10"], &["n3", "n7", "n11"]];
+    for (at, members) in (0..4).zip(others) {
+        client.join_fixed(&format!("other {at}"), at, members).await;
+    }
+    join_exclusive(client, "mine", None, &["n12", "n13"]).await;
+    cluster.is_whole(&traffic, &Faults::new()).await;
+    is_alone(client, "mine").await; // within a leaf it shares no link
+    client.join("mine", "n0").await.unwrap();
+    cluster.is_whole(&traffic, &Faults::new()).await;
+    let refused = route(&client.group("mine").await);
+    assert_eq!(refused.state(), v1::RouteState::UnicastOnly);
+    assert_eq!(refused.reason_code(), v1::RouteReason::ExclusiveTreeShared);
+    let why = "exclusive, and its tree would be shared with 1 groups; 4 of 4 spanning trees have other groups";
+    assert_eq!(refused.reason, why);
+    for node in others[0] {
+        client.leave("other 0", node).await.unwrap();
+    }
+    cluster.is_whole(&traffic, &Faults::new()).await;
+    is_alone(client, "mine").await;
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ pub(crate) fn holds(witness: &Witness, directory: &Directory, chance: &mut Split
     fresh.set_faults(witness.engine.faults().clone());
     for group in groups {
         let members = endpoints(&witness.graph, directory.members(group.gn));
-        let put = Change::Put { mgid: group.mgid, members: members.into_iter().collect() };
+        let put = Change::Put { mgid: group.home(), members: members.into_iter().collect() };
         fresh.apply(&[put]).expect("R3: a group that is there can be planned");
     }
     let planned = rows_of(&witness.graph, &*fresh);

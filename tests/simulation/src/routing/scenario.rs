@@ -6,6 +6,7 @@ use std::time::Duration;
 use fabricast_groups::Moment;
 use fabricast_topology::{SplitMix, TableKind};
 
+use crate::routing::tic::MGIDS;
 use crate::scenario::{FaultProfile, STORM_BEGINS, STORM_ENDS};
 
 /// A party that can be killed, frozen or cut off.
@@ -65,6 +66,13 @@ pub enum RouteAction {
     Delete {
         /// Number in the group's name.
         group: u32,
+    },
+    /// The TIC moves a group to another spanning tree, if its MGID is free.
+    Move {
+        /// Number in the group's name.
+        group: u32,
+        /// MGID of the spanning tree.
+        to: u32,
     },
     /// A link between switches fails or is repaired.
     Link {
@@ -176,6 +184,20 @@ impl RouteScenario {
             at = at.after(Duration::from_millis(1 + u64::from(chance.below(400))));
         }
         scenario
+    }
+
+    /// The same scenario where groups are also moved, several times in a second.
+    #[must_use]
+    pub fn with_moves(mut self) -> Self {
+        let mut chance = SplitMix::new(self.seed ^ 0x5eed_0002);
+        let mut at = STORM_BEGINS;
+        while at < STORM_ENDS {
+            let (group, to) = (chance.below(7), chance.below(MGIDS));
+            self.actions.push((at, RouteAction::Move { group, to }));
+            at = at.after(Duration::from_millis(1 + u64::from(chance.below(600))));
+        }
+        self.actions.sort_by_key(|(at, _)| *at);
+        self
     }
 
     fn draw_action(&self, chance: &mut SplitMix, profile: FaultProfile) -> RouteAction {

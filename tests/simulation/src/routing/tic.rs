@@ -24,7 +24,7 @@ use super::calls::{RouterReply, RouterRequest, RouterResult};
 /// Lease of a term.
 const LEASE: Duration = Duration::from_millis(1_500);
 /// Number of MGIDs; so few that groups share spanning trees.
-const MGIDS: u32 = 40;
+pub(super) const MGIDS: u32 = 40;
 
 /// A watch of one life of a route service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -242,6 +242,7 @@ fn wire_change(change: &Change) -> Option<Kind> {
             name: group.name.as_str().to_owned(),
             gn: group.gn.0,
             mgid: group.mgid.0,
+            home_mgid: group.home.map(|home| home.0),
             exclusive: group.exclusive,
             incomplete: !group.is_complete(),
             members_revision: group.members_revision.0,

@@ -117,12 +117,12 @@ impl Witness {
         self.news.unsettled = true;
     }
 
-    /// Applies a decision of the TIC; `gone` are the MGIDs of ended groups.
+    /// Applies a decision of the TIC; `gone` are the homes that groups no longer have.
     pub(crate) fn decided(&mut self, directory: &Directory, gone: &[Mgid], changed: &[Gn]) {
         let deletions = gone.iter().map(|mgid| Change::Delete { mgid: *mgid });
         let puts = changed.iter().filter_map(|gn| directory.group(*gn));
         let puts = puts.map(|group| Change::Put {
-            mgid: group.mgid,
+            mgid: group.home(),
             members: endpoints(&self.graph, directory.members(group.gn)).into_iter().collect(),
         });
         let changes: Vec<Change> = deletions.chain(puts).collect();
@@ -145,7 +145,7 @@ impl Witness {
 
     fn note_parts(&mut self, directory: &Directory) {
         for group in directory.groups_from(Gn(0)) {
-            let Some(planned) = self.engine.plan().group(group.mgid) else { continue };
+            let Some(planned) = self.engine.plan().group(group.home()) else { continue };
             self.parts.entry(group.gn).or_default().insert(planned.part);
             let members = endpoints(&self.graph, directory.members(group.gn));
             self.reachable.entry(planned.part).or_default().extend(members);
@@ -157,13 +157,13 @@ impl Witness {
     pub(crate) fn is_told(&self, group: &GroupRecord) -> bool {
         let plan = self.engine.plan();
         let told = group.route.as_ref().filter(|route| !colors(route.state).is_empty());
-        let planned = plan.group(group.mgid).filter(GroupPlan::has_tree);
+        let planned = plan.group(group.home()).filter(GroupPlan::has_tree);
         let (Some(told), Some(planned)) = (told, &planned) else {
             return told.is_none() && planned.is_none();
         };
         let left_out: BTreeSet<_> = told.cut_off.iter().map(EndpointName::as_str).collect();
         let cut_off = planned.cut_off.iter().map(|cut| self.graph.endpoint_name(cut.endpoint));
-        colors(told.state) == plan.sender_colors(group.mgid) && left_out == cut_off.collect()
+        colors(told.state) == plan.sender_colors(group.home()) && left_out == cut_off.collect()
     }
 
     /// Records that the tables match the plan: earlier plans are not allowed any more.

@@ -7,14 +7,14 @@ use proptest::prelude::*;
 
 use super::jobs::{create_job, delete_job};
 use super::*;
-use crate::command::FormMember;
+use crate::command::{FormMember, GroupMove};
 use crate::flaps::{FlapDamping, FlapPolicy};
 
 fn random_command() -> impl Strategy<Value = Command> {
     let group = (0u32..4).prop_map(|group| format!("g{group}"));
     let process = (0u32..2).prop_map(|process| format!("p{process}"));
     let id = (0u32..60).prop_map(|id| format!("r{id}"));
-    (0u32..22, 0u32..5, group, process, id, 1u64..4).prop_map(
+    (0u32..24, 0u32..5, group, process, id, 1u64..4).prop_map(
         |(kind, node, group, process, id, life)| match kind {
             0 | 1 => register(node, life),
             2..=6 => Command::Join(Join {
@@ -37,6 +37,11 @@ fn random_command() -> impl Strategy<Value = Command> {
             13 | 14 => create_job(&id, &process, &[node, node + 1]),
             15 => delete_job(&id, &process),
             12 => Command::Routed { routes: Vec::new(), clean: Some(Revision(life * 20)) },
+            22 | 23 => Command::MoveGroups(vec![GroupMove {
+                gn: Gn(life),
+                from: Mgid([1, 100, 101, 7, 8][node as usize]),
+                to: Mgid([7, 8, 101, 1, 100][(node + kind) as usize % 5]),
+            }]),
             20 | 21 => Command::RemoveNode { node: node_name(node) },
             16 | 17 => Command::DeleteJobGroups(batches::teardown(&id, &process, 9)),
             _ => Command::FormGroups(Arc::new(FormGroups {

@@ -6,10 +6,11 @@ use std::time::Duration;
 use fabricast_emulator::Component;
 use fabricast_groups::Incarnation;
 use fabricast_groups::command::{
-    Command, FormGroup, FormGroups, FormMember, GroupSpec, Join, Joiner, Leave, RegisterNode,
+    Command, FormGroup, FormGroups, FormMember, GroupMove, GroupSpec, Join, Joiner, Leave,
+    RegisterNode,
 };
 use fabricast_groups::names::{Address, EndpointName, GroupName, NodeName, ProcessName, RequestId};
-use fabricast_topology::{EndpointId, SwitchId};
+use fabricast_topology::{EndpointId, Mgid, SwitchId};
 
 use super::{Event, RESTART, RouteWorld, checks};
 use crate::routing::scenario::{RouteAction, RouteParty};
@@ -52,6 +53,14 @@ pub(crate) fn apply(world: &mut RouteWorld, action: RouteAction) {
         RouteAction::Delete { group } => {
             let (request_id, group) = (request_id(world), spec(group).name);
             submit(world, &Command::DeleteGroup { request_id, group });
+        }
+        RouteAction::Move { group, to } => {
+            let directory = &world.tic.directory;
+            let group = directory.find_group(&spec(group).name);
+            if let Some(group) = group.and_then(|gn| directory.group(gn)) {
+                let one = GroupMove { gn: group.gn, from: group.home(), to: Mgid(to) };
+                submit(world, &Command::MoveGroups(vec![one]));
+            }
         }
         RouteAction::Link { link, broken } => {
             let link = world.links[link as usize % world.links.len()];

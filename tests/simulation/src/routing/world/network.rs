@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fabricast_groups::command::{Answer, Command};
-use fabricast_groups::record::{Change, Route};
+use fabricast_groups::record::{Change, GroupRecord, Route};
 use fabricast_groups::{Gn, Refusal, Revision};
 use fabricast_proto::v1;
 use tonic::Status;
@@ -197,10 +197,11 @@ impl RouteWorld {
     /// Decides a command and sends the changes to watchers and senders.
     pub(super) fn decide(&mut self, command: &Command) -> Result<Answer, Refusal> {
         let groups = self.tic.directory.groups_from(Gn(0));
-        let before: Vec<_> = groups.map(|group| (group.gn, group.mgid)).collect();
+        let before: Vec<_> = groups.map(|group| (group.gn, group.home())).collect();
         let (answer, changes, message) = self.tic.decide(self.now, command)?;
         let directory = &self.tic.directory;
-        let gone = before.iter().filter(|(gn, _)| directory.group(*gn).is_none());
+        let home = |gn: Gn| directory.group(gn).map(GroupRecord::home);
+        let gone = before.iter().filter(|(gn, mgid)| home(*gn) != Some(*mgid));
         let gone: Vec<_> = gone.map(|(_, mgid)| *mgid).collect();
         let mut changed: Vec<_> = changes.iter().filter_map(group_of).collect();
         changed.sort_unstable();
