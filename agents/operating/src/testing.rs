@@ -87,6 +87,7 @@ impl TestAgent {
             start_id: 1,
             state: NodeState::Up,
             flaps: None,
+            drained: false,
         });
         nodes.input(&self.node, |agent, now| agent.registered(now, Ok(record.unwrap())));
     }

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::remote::{Remote, block_on};
 
-/// Show, expel, stop, start and remove nodes of a running control plane.
+/// Show, drain, expel, stop, start and remove nodes of a running control plane.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
     /// List all nodes with state, last contact, address and endpoints.
@@ -30,6 +30,11 @@ pub(crate) enum NodeCommand {
     Start(NodeArgs),
     /// End the suppression of a node that has flapped.
     Readmit(NodeArgs),
+    /// Let no new job have a node. Its job and its memberships stay until their owners end them, and
+    /// the node stays drained when it restarts.
+    Drain(NodeArgs),
+    /// Let jobs have a drained node again.
+    Resume(NodeArgs),
     /// Remove the record of a node that has failed and is gone for good, or has another name now.
     /// One that still runs registers again.
     Remove(NodeArgs),
@@ -93,6 +98,18 @@ impl Run for NodeCommand {
                     let request = v1::ReadmitNodeRequest { node };
                     let answer = remote.answer(remote.tic().readmit_node(request)).await?;
                     output::message(format, &answer, |_| "not suppressed".to_owned())
+                }
+                Self::Drain(args) => {
+                    let (remote, node) = named(args).await?;
+                    let request = v1::DrainNodeRequest { node };
+                    let answer = remote.answer(remote.tic().drain_node(request)).await?;
+                    output::message(format, &answer, drained_text)
+                }
+                Self::Resume(args) => {
+                    let (remote, node) = named(args).await?;
+                    let request = v1::ResumeNodeRequest { node };
+                    let answer = remote.answer(remote.tic().resume_node(request)).await?;
+                    output::message(format, &answer, |_| "not drained".to_owned())
                 }
                 Self::Show(args) => show(args, format).await,
                 Self::Remove(args) => {
@@ -169,7 +186,7 @@ fn node_text(answer: &v1::GetNodeResponse, now: SystemTime) -> String {
     let node = answer.node.clone().unwrap_or_default();
     let facts = [
         ("node", node.name.clone()),
-        ("state", state(&node).to_owned()),
+        ("state", state(&node)),
         ("last contact", last_contact(&node, now)),
         ("incarnation", node.incarnation.to_string()),
         ("address", node.address.clone()),
@@ -193,12 +210,33 @@ fn node_text(answer: &v1::GetNodeResponse, now: SystemTime) -> String {
     }
 }
 
-fn state(node: &v1::Node) -> &'static str {
-    match node.state() {
+fn state(node: &v1::Node) -> String {
+    let state = match node.state() {
         v1::NodeState::Up => "up",
         v1::NodeState::Failed => "failed",
         v1::NodeState::Silent => "silent",
         v1::NodeState::Unspecified => "?",
+    };
+    if node.drained { format!("{state}, drained") } else { state.to_owned() }
+}
+
+/// Says what is still on a drained node.
+fn drained_text(answer: &v1::DrainNodeResponse) -> String {
+    let count = |count: u32, one: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        more => Some(format!("{more} {one}s")),
+    };
+    let job = (!answer.job.is_empty()).then(|| format!("job {}", answer.job));
+    let left = [
+        job,
+        count(answer.membership_count, "membership"),
+        count(answer.hosted_group_count, "group agent"),
+    ];
+    let left: Vec<String> = left.into_iter().flatten().collect();
+    match left.is_empty() {
+        true => "drained, nothing is on it".to_owned(),
+        false => format!("drained; until their owners end them it keeps {}", left.join(", ")),
     }
 }
 
@@ -224,7 +262,7 @@ fn list_text(list: &v1::ListNodesResponse, now: SystemTime) -> String {
     for node in &list.nodes {
         rows.push(vec![
             node.name.clone(),
-            state(node).to_owned(),
+            state(node),
             last_contact(node, now),
             node.incarnation.to_string(),
             node.address.clone(),

@@ -56,6 +56,13 @@ pub enum Command {
         /// Name of the node.
         node: NodeName,
     },
+    /// A node is to be emptied, or may be used again.
+    DrainNode {
+        /// Name of the node.
+        node: NodeName,
+        /// True if it is to be emptied.
+        drained: bool,
+    },
     /// The record of a failed node is removed.
     RemoveNode {
         /// Name of the node.
@@ -316,6 +323,8 @@ pub enum Answer {
         /// The revision of the end.
         revision: Revision,
     },
+    /// To `DrainNode`: the node as recorded.
+    NodeDrain(NodeRecord),
     /// Answer to `RemoveNode`.
     NodeRemoved,
     /// To `NodeFailed` and `ProcessFailed`.

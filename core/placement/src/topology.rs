@@ -35,6 +35,8 @@ pub enum LeftOut {
     NotOnLeaf,
     /// The endpoints of the node are on several leaf switches, so that no unit holds it alone.
     SeveralLeaves,
+    /// An administrator has drained the node.
+    Drained,
 }
 
 impl std::fmt::Display for LeftOut {
@@ -43,6 +45,7 @@ impl std::fmt::Display for LeftOut {
             Self::Down => "it, its link or its leaf switch is down",
             Self::NotOnLeaf => "it is not connected to a leaf switch",
             Self::SeveralLeaves => "its endpoints are on several leaf switches",
+            Self::Drained => "it is drained",
         })
     }
 }
@@ -79,6 +82,21 @@ impl JobTopology {
             nodes.iter().map(|endpoints| place(graph, fat_tree, faults, endpoints)).collect();
         let levels = fat_tree.params().levels.clamp(1, 4) as usize;
         Self::assemble(levels, &leaves, blocks, &places)
+    }
+
+    /// Leaves nodes out that are drained.
+    #[must_use]
+    pub fn without(mut self, drained: impl IntoIterator<Item = u32>) -> Self {
+        for node in drained {
+            let left_out = &mut self.left_out[node as usize];
+            if left_out.is_none() {
+                *left_out = Some(LeftOut::Drained);
+                let leaf = self.node_leaf[node as usize];
+                self.leaf_nodes[leaf as usize].retain(|other| *other != node);
+            }
+        }
+        self.largest = self.largest_by_class();
+        self
     }
 
     /// Builds a topology; `places` holds the leaf of each node and the reason why it is not

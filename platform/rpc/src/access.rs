@@ -117,6 +117,8 @@ const TABLE: &[Calls] = &[
             ("RemoveNode", ADMIN, Nothing),
             ("ReportNodeFailure", &[OperatingAgent, Administrator], Probe),
             ("ReadmitNode", ADMIN, Nothing),
+            ("DrainNode", ADMIN, Nothing),
+            ("ResumeNode", ADMIN, Nothing),
             ("ReportGroupAgents", AGENTS, Node),
             ("ReportFailedElements", SWITCHES, Reporter),
             ("ListReporters", ADMIN, Nothing),

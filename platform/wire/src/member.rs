@@ -76,5 +76,6 @@ pub fn encode_node(record: &NodeRecord, now: Moment) -> v1::Node {
         suppressed_until: suppressed.map(|(_, until)| encode_timestamp(until)),
         suppressed_reason: suppressed.map_or_else(String::new, |(flaps, _)| flaps.to_string()),
         last_contact_time: None,
+        drained: record.drained,
     }
 }

@@ -193,6 +193,7 @@ proptest! {
             start_id: 0,
             state: NodeState::Up,
             flaps: None,
+            drained: false,
         };
         prop_assert_eq!(decode_member(gn, &encode_member(&view.member, Some(&node))), Ok(view));
     }

@@ -4413,6 +4413,10 @@ pub struct Node {
     /// if it has not since that TIC leads. Set in answers of GetNode and ListNodes only.
     #[prost(message, optional, tag = "8")]
     pub last_contact_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Output only. An administrator has drained the node: no job gets it, and it hosts the agent of a
+    /// group only if no other member's node can. What is on it stays.
+    #[prost(bool, tag = "9")]
+    pub drained: bool,
 }
 /// Whether a node takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -4822,6 +4826,43 @@ pub struct ReadmitNodeRequest {
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReadmitNodeResponse {
     /// The node, not suppressed.
+    #[prost(message, optional, tag = "1")]
+    pub node: ::core::option::Option<Node>,
+}
+/// Request of DrainNode.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DrainNodeRequest {
+    /// Required. The node.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+}
+/// Response of DrainNode.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DrainNodeResponse {
+    /// The node, drained.
+    #[prost(message, optional, tag = "1")]
+    pub node: ::core::option::Option<Node>,
+    /// Job that has the node; empty if none has.
+    #[prost(string, tag = "2")]
+    pub job: ::prost::alloc::string::String,
+    /// Memberships of its processes.
+    #[prost(uint32, tag = "3")]
+    pub membership_count: u32,
+    /// Group agents that it hosts.
+    #[prost(uint32, tag = "4")]
+    pub hosted_group_count: u32,
+}
+/// Request of ResumeNode.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResumeNodeRequest {
+    /// Required. The node.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+}
+/// Response of ResumeNode.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResumeNodeResponse {
+    /// The node, not drained.
     #[prost(message, optional, tag = "1")]
     pub node: ::core::option::Option<Node>,
 }
@@ -5448,6 +5489,44 @@ pub mod tic_service_client {
                 )
                 .await
         }
+        /// An administrator wants a node to be empty: from now on no job gets it, also after a restart of
+        /// the node. Its job, its memberships and the agents that it hosts stay until their owners end
+        /// them, and its processes may join groups. Repeated, it changes nothing.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID.
+        pub async fn drain_node(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DrainNodeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DrainNodeResponse>,
+            tonic::Status,
+        > {
+            let method = GrpcMethod::new("fabricast.v1.TicService", "DrainNode");
+            crate::calls::unary(
+                    &mut self.inner,
+                    "/fabricast.v1.TicService/DrainNode",
+                    method,
+                    request.into_request(),
+                )
+                .await
+        }
+        /// Jobs may get the node again. Repeated, it changes nothing.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID.
+        pub async fn resume_node(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ResumeNodeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ResumeNodeResponse>,
+            tonic::Status,
+        > {
+            let method = GrpcMethod::new("fabricast.v1.TicService", "ResumeNode");
+            crate::calls::unary(
+                    &mut self.inner,
+                    "/fabricast.v1.TicService/ResumeNode",
+                    method,
+                    request.into_request(),
+                )
+                .await
+        }
         /// Status report of several nodes and their group agents; the answer says which groups they are
         /// behind on. Each node reports, also one without group agents: the TIC probes a node whose report
         /// is overdue, and expels it if it does not answer.
@@ -5786,6 +5865,26 @@ pub mod tic_service_server {
             request: tonic::Request<super::ReadmitNodeRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ReadmitNodeResponse>,
+            tonic::Status,
+        >;
+        /// An administrator wants a node to be empty: from now on no job gets it, also after a restart of
+        /// the node. Its job, its memberships and the agents that it hosts stay until their owners end
+        /// them, and its processes may join groups. Repeated, it changes nothing.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID.
+        async fn drain_node(
+            &self,
+            request: tonic::Request<super::DrainNodeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DrainNodeResponse>,
+            tonic::Status,
+        >;
+        /// Jobs may get the node again. Repeated, it changes nothing.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID.
+        async fn resume_node(
+            &self,
+            request: tonic::Request<super::ResumeNodeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ResumeNodeResponse>,
             tonic::Status,
         >;
         /// Status report of several nodes and their group agents; the answer says which groups they are
@@ -6181,6 +6280,38 @@ pub mod tic_service_server {
                         req,
                         |request| async move {
                             <T as TicService>::readmit_node(&inner, request).await
+                        },
+                    )
+                }
+                "/fabricast.v1.TicService/DrainNode" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_unary(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as TicService>::drain_node(&inner, request).await
+                        },
+                    )
+                }
+                "/fabricast.v1.TicService/ResumeNode" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_unary(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as TicService>::resume_node(&inner, request).await
                         },
                     )
                 }

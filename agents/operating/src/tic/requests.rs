@@ -43,6 +43,7 @@ pub(crate) fn read_record(
         start_id: answer.start_id,
         state,
         flaps: None,
+        drained: false,
     })
 }
 

@@ -37,6 +37,7 @@ pub(super) fn decide(
         Command::CreateJob(request) => jobs::create(&mut draft, request),
         Command::DeleteJob { request_id, job } => jobs::delete(&mut draft, request_id, job),
         Command::ForgetFlaps { node } => forget_flaps(&mut draft, node),
+        Command::DrainNode { node, drained } => drain_node(&mut draft, node, *drained),
         Command::RemoveNode { node } => remove_node(&mut draft, node),
         Command::NodeFailed { node, incarnation } => node_failed(&mut draft, node, *incarnation),
         Command::ProcessFailed { node, incarnation, process } => {
@@ -106,6 +107,7 @@ fn register(draft: &mut Draft<'_>, asked: &RegisterNode) -> Result<Answer, Refus
         start_id: asked.start_id,
         state: NodeState::Up,
         flaps,
+        drained: before.is_some_and(|node| node.drained),
     };
     draft.changes.push(Change::NodePut(node.clone()));
     Ok(Answer::Node(node))
@@ -259,6 +261,16 @@ fn forget_flaps(draft: &mut Draft<'_>, node: &NodeName) -> Result<Answer, Refusa
         draft.changes.push(Change::NodePut(clear.clone()));
     }
     Ok(Answer::FlapsForgotten(clear))
+}
+
+fn drain_node(draft: &mut Draft<'_>, node: &NodeName, drained: bool) -> Result<Answer, Refusal> {
+    let record = draft.base.nodes.get(node);
+    let record = record.ok_or_else(|| Refusal::UnknownNode { node: node.clone() })?;
+    let wanted = NodeRecord { drained, ..record.clone() };
+    if wanted != *record {
+        draft.changes.push(Change::NodePut(wanted.clone()));
+    }
+    Ok(Answer::NodeDrain(wanted))
 }
 
 /// Removes the record of a failed node, which has no members and owns no endpoints.

@@ -237,20 +237,23 @@ impl<'a> Draft<'a> {
         check_unused_mgid(self.base, mgid)
     }
 
-    /// Chooses the node that hosts a group's agent: the first that is not suppressed, or else the
-    /// first (FLAP-1).
+    /// Chooses the node that hosts a group's agent: the first that is neither suppressed nor
+    /// drained, or else the first that is not suppressed, or else the first (FLAP-1).
     ///
     /// - `members`: members whose nodes may host the agent, in order of preference.
     fn choose_host<'m>(
         &self,
         members: impl Iterator<Item = &'m MemberRecord> + Clone,
     ) -> Option<&'m NodeName> {
-        let is_free = |node: &&NodeName| {
-            let flaps = self.base.nodes.get(*node).and_then(|node| node.flaps);
+        let node = |name: &NodeName| self.base.nodes.get(name);
+        let is_free = |name: &&NodeName| {
+            let flaps = node(name).and_then(|node| node.flaps);
             flaps.is_none_or(|flaps| flaps.suppressed_until(self.now).is_none())
         };
+        let is_drained = |name: &NodeName| node(name).is_some_and(|node| node.drained);
         let nodes = members.map(|member| &member.node);
-        nodes.clone().find(is_free).or_else(|| nodes.clone().next())
+        let mut best = nodes.clone().filter(is_free).filter(|name| !is_drained(name));
+        best.next().or_else(|| nodes.clone().find(is_free)).or_else(|| nodes.clone().next())
     }
 
     /// Returns a node's flap history after the end of a life.

@@ -343,6 +343,30 @@ fn a_moved_group_keeps_its_mgid_and_the_homes_that_it_leaves_are_cleaned_first()
 }
 
 #[test]
+fn a_drained_node_hosts_no_agent_while_another_can() {
+    let mut tic = Tic::with_nodes(3);
+    let drain = |node, drained| Command::DrainNode { node: node_name(node), drained };
+    tic.run(&drain(0, true)).unwrap();
+    for node in [2, 0, 1] {
+        tic.join("g", node, "p");
+    }
+    tic.run(&leave("1", "g", 2, "p")).unwrap();
+    assert_eq!(tic.group("g").agent, Some(node_name(1)), "not the lowest rank");
+    tic.run(&leave("2", "g", 1, "p")).unwrap();
+    assert_eq!(tic.group("g").agent, Some(node_name(0)), "nobody else is left");
+    let revision = tic.directory.revision();
+    tic.run(&drain(0, true)).unwrap();
+    assert_eq!(tic.directory.revision(), revision, "it is drained");
+    tic.run(&register(0, 2)).unwrap();
+    assert!(tic.directory.node(&node_name(0)).unwrap().drained, "also in its next life");
+    tic.run(&drain(0, false)).unwrap();
+    assert!(!tic.directory.node(&node_name(0)).unwrap().drained);
+    let unknown = tic.run(&drain(9, true)).unwrap_err();
+    assert_eq!(unknown, Refusal::UnknownNode { node: node_name(9) });
+    tic.check();
+}
+
+#[test]
 fn a_persistent_group_waits_for_its_next_member() {
     let mut tic = Tic::with_nodes(2);
     let create = Command::CreateGroup(CreateGroup {

@@ -52,6 +52,7 @@ fn record(start_id: u64, incarnation: u64, state: NodeState) -> NodeRecord {
         start_id,
         flaps: None,
         state,
+        drained: false,
     }
 }
 

@@ -34,6 +34,7 @@ fn records_decode_to_what_was_encoded() {
         start_id: u64::MAX,
         flaps: None,
         state: NodeState::Failed,
+        drained: true,
     };
     for change in [
         Change::NodePut(node),

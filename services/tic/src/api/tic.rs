@@ -34,7 +34,7 @@ use crate::liveness::inbox::LivenessInbox;
 use crate::records::copy::RecordsCopy;
 use crate::records::{Records, wire_group};
 use crate::writer::directory::{
-    DeleteGroup, ForgetFlaps, NodeFailed, RecordRoutes, Registered, RemoveNode,
+    DeleteGroup, DrainNode, ForgetFlaps, NodeFailed, RecordRoutes, Registered, RemoveNode,
 };
 use crate::writer::queue::WriterQueue;
 use crate::writer::requests::{
@@ -299,6 +299,30 @@ impl v1::tic_service_server::TicService for Tic {
         tracing::info!(node = %node.name, "node readmitted, its flaps are forgotten");
         let node = Some(encode_node(&node, wall_clock()));
         Ok(Response::new(v1::ReadmitNodeResponse { node }))
+    }
+
+    async fn drain_node(
+        &self,
+        request: Request<v1::DrainNodeRequest>,
+    ) -> Result<Response<v1::DrainNodeResponse>, Status> {
+        let node = fields::name("node", &request.into_inner().node, NodeName::new)?;
+        self.queue.write(DrainNode { node: node.clone(), drained: true }).await?;
+        tracing::info!(%node, "node drained");
+        let left = nodes::look_up(&self.records, &self.liveness.contacts, &node)?;
+        let v1::GetNodeResponse { node, job, membership_count, hosted_group_count, .. } = left;
+        let left = v1::DrainNodeResponse { node, job, membership_count, hosted_group_count };
+        Ok(Response::new(left))
+    }
+
+    async fn resume_node(
+        &self,
+        request: Request<v1::ResumeNodeRequest>,
+    ) -> Result<Response<v1::ResumeNodeResponse>, Status> {
+        let node = fields::name("node", &request.into_inner().node, NodeName::new)?;
+        let node = self.queue.write(DrainNode { node, drained: false }).await?.answer;
+        tracing::info!(node = %node.name, "node resumed");
+        let node = Some(encode_node(&node, wall_clock()));
+        Ok(Response::new(v1::ResumeNodeResponse { node }))
     }
 
     async fn report_group_agents(

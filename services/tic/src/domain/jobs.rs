@@ -1,7 +1,7 @@
 //! Finds nodes for jobs: applies `fabricast_placement` to the nodes of the directory.
 //!
 //! A node is what has registered under one name, or a single endpoint that no node has. Failed
-//! nodes, silent ones and those behind failed parts of the fabric are left out. The allocator is
+//! nodes, silent and drained ones and those behind failed parts of the fabric are left out. The allocator is
 //! built when it is first needed, and anew when a node or the fabric has changed; jobs that begin
 //! and end are followed.
 
@@ -176,7 +176,10 @@ impl JobSnapshot {
         let endpoints: Vec<Vec<EndpointId>> =
             nodes.iter().map(|(endpoints, _)| endpoints.iter().copied().collect()).collect();
         let nodes: Vec<JobNode> = nodes.into_iter().map(|(_, node)| node).collect();
-        let topology = JobTopology::new(graph, fat_tree, &faults, &endpoints);
+        let is_drained = |node: &JobNode| directory.node(&node.name).is_some_and(|it| it.drained);
+        let drained = (0u32..).zip(&nodes).filter(|(_, node)| is_drained(node));
+        let topology = JobTopology::new(graph, fat_tree, &faults, &endpoints)
+            .without(drained.map(|(number, _)| number));
         let names = JobNames {
             nodes: nodes.iter().map(|node| node.name.to_string()).collect(),
             leaves: slurm::leaf_names(graph, fat_tree),

@@ -84,6 +84,13 @@ pub(crate) struct RemoveNode {
     pub(crate) node: NodeName,
 }
 
+/// Empties a node, or lets jobs have it again.
+#[derive(Debug)]
+pub(crate) struct DrainNode {
+    pub(crate) node: NodeName,
+    pub(crate) drained: bool,
+}
+
 /// Records the routes that the switches hold.
 #[derive(Debug)]
 pub(crate) struct RecordRoutes {
@@ -151,6 +158,9 @@ directory_requests! {
     ForgetFlaps => NodeRecord: this => Command::ForgetFlaps { node: this.node }, {
         Answer::FlapsForgotten(node) => node
     };
+    DrainNode => NodeRecord: this => {
+        Command::DrainNode { node: this.node, drained: this.drained }
+    }, { Answer::NodeDrain(node) => node };
     RemoveNode => (): this => Command::RemoveNode { node: this.node }, {
         Answer::NodeRemoved => ()
     };

@@ -28,6 +28,48 @@ async fn remove(tic: &Tic, node: &str) -> Result<v1::RemoveNodeResponse, Status>
     Ok(tic.client.clone().remove_node(request).await?.into_inner())
 }
 
+async fn drain(tic: &Tic, node: &str) -> Result<v1::DrainNodeResponse, Status> {
+    let request = v1::DrainNodeRequest { node: node.to_owned() };
+    Ok(tic.client.clone().drain_node(request).await?.into_inner())
+}
+
+/// Its job and its memberships stay, also those of its processes that come later.
+#[tokio::test]
+async fn a_drained_node_gets_no_job_until_it_is_resumed_also_after_restarts() {
+    let folder = tempfile::tempdir().unwrap();
+    let tic = Tic::on_file(&folder.path().join("tic.redb")).await;
+    tic.register(1).await;
+    tic.register(2).await;
+    created(&tic, named("j0", &["n1"])).await.unwrap();
+    tic.join("g", 1, "p").await;
+    tic.join("g", 2, "p").await;
+    let left = drain(&tic, "n1").await.unwrap();
+    assert!(left.node.unwrap().drained);
+    assert_eq!((&*left.job, left.membership_count, left.hosted_group_count), ("j0", 1, 1));
+    let revision = tic.revision().await;
+    drain(&tic, "n1").await.unwrap();
+    assert_eq!(tic.revision().await, revision, "nothing changes");
+    tic.join("other", 1, "p").await;
+    tic.join("other", 2, "p").await;
+    assert_eq!(get(&tic, "n1").await.unwrap().membership_count, 2);
+    tic.jobs().delete_job(crate::jobs::delete("j0")).await.unwrap();
+
+    tic.stop().await;
+    let tic = Tic::on_file(&folder.path().join("tic.redb")).await;
+    let started = registration(1, "127.0.0.1:1", 2);
+    tic.client.clone().register_node(started).await.unwrap();
+    assert!(tic.nodes().await[0].drained, "it stays drained when its agent restarts");
+    let refused = created(&tic, named("j1", &["n1"])).await.unwrap_err();
+    assert_eq!(reason(&refused), "NODE_DOWN");
+    assert_eq!(refused.message(), "nodes: node n1 cannot be had: it is drained");
+    assert_eq!(nodes(&created(&tic, create("j1", 3)).await.unwrap()), ["h0", "n2", "h3"]);
+    let resume = v1::ResumeNodeRequest { node: "n1".to_owned() };
+    let resumed = tic.client.clone().resume_node(resume).await.unwrap().into_inner();
+    assert!(!resumed.node.unwrap().drained);
+    created(&tic, named("j2", &["n1"])).await.unwrap();
+    assert_eq!(reason(&drain(&tic, "n9").await.unwrap_err()), "UNKNOWN_NODE");
+}
+
 /// Waits until a node has this state.
 async fn has_state(tic: &Tic, node: &str, state: v1::NodeState) -> v1::Node {
     loop {
