@@ -15,6 +15,7 @@ mod fabric;
 mod group;
 mod health;
 mod job;
+mod link;
 mod node;
 mod operating_agent;
 mod plan;
@@ -73,6 +74,7 @@ commands! {
     #[command(subcommand)] Group(group::GroupCommand),
     #[command(subcommand)] Node(node::NodeCommand),
     #[command(subcommand)] Switch(switch::SwitchCommand),
+    #[command(subcommand)] Link(link::LinkCommand),
     #[command(subcommand)] Store(store::StoreCommand),
     Health(health::HealthArgs),
     #[command(subcommand)] Debug(debug::DebugCommand),

@@ -50,6 +50,38 @@ pub(crate) async fn element(
 ) -> Result<(), Failure> {
     let graph = remote.graph().await?;
     let (part, title) = part(&graph, element)?;
+    let groups = touched(remote, &graph, &part, verb).await?;
+    print(format, &Impact { dry_run: true, what: format!("{verb} {title}"), groups })
+}
+
+/// Prints the groups that have to move off links.
+///
+/// # Errors
+///
+/// A server that does not answer.
+pub(crate) async fn links(
+    remote: &Remote,
+    links: Vec<v1::DrainedLink>,
+    title: &str,
+    format: Format,
+) -> Result<(), Failure> {
+    let graph = remote.graph().await?;
+    let names = links.into_iter().flat_map(|link| [link.end, link.peer]).flatten();
+    let ends = names.filter_map(|name| {
+        graph.port(graph.find_switch(&name.switch_name)?, u8::try_from(name.port).ok()?)
+    });
+    let part = Part::Link(ends.collect());
+    let groups = touched(remote, &graph, &part, "drain").await?;
+    print(format, &Impact { dry_run: true, what: format!("drain {title}"), groups })
+}
+
+/// Asks for the groups that a change of a part would affect.
+async fn touched(
+    remote: &Remote,
+    graph: &Graph,
+    part: &Part,
+    verb: &str,
+) -> Result<Vec<AffectedGroup>, Failure> {
     let groups = remote.groups(false).await?;
     let progress = Progress::new("asking", groups.len());
     let mut touched = Vec::new();
@@ -58,7 +90,8 @@ pub(crate) async fn element(
         let answer = remote.answer(remote.router().explain_route(request)).await?;
         let route = answer.explanation.unwrap_or_default();
         let effect = match verb {
-            "fail" => part.carries(&graph, &route),
+            "fail" => part.carries(graph, &route),
+            "drain" => part.carries(graph, &route).map(|_| "its tree moves".to_owned()),
             _ => waits_for_mending(&route),
         };
         touched.extend(effect.map(|effect| AffectedGroup {
@@ -70,7 +103,7 @@ pub(crate) async fn element(
         progress.step();
     }
     progress.finish();
-    print(format, &Impact { dry_run: true, what: format!("{verb} {title}"), groups: touched })
+    Ok(touched)
 }
 
 /// Prints the memberships that the end of a node would end.

@@ -30,8 +30,8 @@ pub(crate) enum NodeCommand {
     Start(NodeArgs),
     /// End the suppression of a node that has flapped.
     Readmit(NodeArgs),
-    /// Let no new job have a node. Its job and its memberships stay until their owners end them, and
-    /// the node stays drained when it restarts.
+    /// Let no new job have a node. Its job and its memberships stay until their owners end them,
+    /// and the node stays drained when it restarts.
     Drain(NodeArgs),
     /// Let jobs have a drained node again.
     Resume(NodeArgs),

@@ -40,8 +40,8 @@ pub struct NodeRecord {
     /// Flap history; `None` if the node has not flapped or flaps are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flaps: Option<Flaps>,
-    /// True if an administrator wants it to be empty: it gets no job, and hosts the agent of a group
-    /// only if no other node with a member can.
+    /// True if an administrator wants it to be empty: it gets no job, and hosts the agent of a
+    /// group only if no other node with a member can.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drained: bool,
 }

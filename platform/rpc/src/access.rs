@@ -133,7 +133,13 @@ const TABLE: &[Calls] = &[
     ),
     (
         "TopologyService",
-        &[("ReportTopology", SWITCHES, Reporter), ("ReplaceTopology", ADMIN, Nothing)],
+        &[
+            ("ReportTopology", SWITCHES, Reporter),
+            ("ReplaceTopology", ADMIN, Nothing),
+            ("DrainLink", ADMIN, Nothing),
+            ("ResumeLink", ADMIN, Nothing),
+            ("ListDrainedLinks", ADMIN, Nothing),
+        ],
     ),
     (
         "GroupBatchService",

@@ -116,6 +116,8 @@ reasons! {
     NodeTaken => FailedPrecondition / "NODE_TAKEN",
     /// The node takes part, so its record stays.
     NodeUp => FailedPrecondition / "NODE_UP",
+    /// Endpoints would be cut off without the link.
+    LinkNeeded => FailedPrecondition / "LINK_NEEDED",
     /// A node, its link or its leaf switch is down, or it has no place in the fat tree.
     NodeDown => FailedPrecondition / "NODE_DOWN",
     /// A job would share links with another.

@@ -13218,6 +13218,73 @@ pub mod switch_agent_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// Request of DrainLink.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DrainLinkRequest {
+    /// Required. Node id of the switch at one end.
+    #[prost(string, tag = "1")]
+    pub switch_name: ::prost::alloc::string::String,
+    /// Required. Node id of the switch at the other end.
+    #[prost(string, tag = "2")]
+    pub peer_switch_name: ::prost::alloc::string::String,
+    /// Optional. Port of the first switch; left out, all links between the two are meant.
+    #[prost(uint32, tag = "3")]
+    pub port: u32,
+    /// Optional. Only check, and answer with the links; nothing changes.
+    #[prost(bool, tag = "4")]
+    pub validate_only: bool,
+}
+/// Response of DrainLink.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DrainLinkResponse {
+    /// The links that are meant.
+    #[prost(message, repeated, tag = "1")]
+    pub links: ::prost::alloc::vec::Vec<DrainedLink>,
+}
+/// A drained link, or one that would be drained.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DrainedLink {
+    /// One end.
+    #[prost(message, optional, tag = "1")]
+    pub end: ::core::option::Option<PortName>,
+    /// The other end.
+    #[prost(message, optional, tag = "2")]
+    pub peer: ::core::option::Option<PortName>,
+    /// Output only. Trees use it, as failures have left no other way. Set in answers of
+    /// ListDrainedLinks only.
+    #[prost(bool, tag = "3")]
+    pub needed: bool,
+}
+/// Request of ResumeLink.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResumeLinkRequest {
+    /// Required. Node id of the switch at one end.
+    #[prost(string, tag = "1")]
+    pub switch_name: ::prost::alloc::string::String,
+    /// Required. Node id of the switch at the other end.
+    #[prost(string, tag = "2")]
+    pub peer_switch_name: ::prost::alloc::string::String,
+    /// Optional. Port of the first switch; left out, all links between the two are meant.
+    #[prost(uint32, tag = "3")]
+    pub port: u32,
+}
+/// Response of ResumeLink.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResumeLinkResponse {
+    /// The links that are meant.
+    #[prost(message, repeated, tag = "1")]
+    pub links: ::prost::alloc::vec::Vec<DrainedLink>,
+}
+/// Request of ListDrainedLinks.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListDrainedLinksRequest {}
+/// Response of ListDrainedLinks.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListDrainedLinksResponse {
+    /// The drained links, in the order of the topology.
+    #[prost(message, repeated, tag = "1")]
+    pub links: ::prost::alloc::vec::Vec<DrainedLink>,
+}
 /// Request of ReportTopology: one message of several.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReportTopologyRequest {
@@ -13429,6 +13496,67 @@ pub mod topology_service_client {
                 );
             self.inner.client_streaming(req, path, codec).await
         }
+        /// An administrator wants to take links out of service: trees avoid them from now on, and those
+        /// that use them move, make before break. Durable once answered, until the links are resumed. The
+        /// links stay up, and carry what still comes. After a failure that leaves no other way they are
+        /// used again. Repeated, it changes nothing.
+        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT (no such switch, or no link between them),
+        /// FAILED_PRECONDITION / LINK_NEEDED (endpoints would be cut off).
+        pub async fn drain_link(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DrainLinkRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DrainLinkResponse>,
+            tonic::Status,
+        > {
+            let method = GrpcMethod::new("fabricast.v1.TopologyService", "DrainLink");
+            crate::calls::unary(
+                    &mut self.inner,
+                    "/fabricast.v1.TopologyService/DrainLink",
+                    method,
+                    request.into_request(),
+                )
+                .await
+        }
+        /// Trees may use the links again. Repeated, it changes nothing.
+        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT.
+        pub async fn resume_link(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ResumeLinkRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ResumeLinkResponse>,
+            tonic::Status,
+        > {
+            let method = GrpcMethod::new("fabricast.v1.TopologyService", "ResumeLink");
+            crate::calls::unary(
+                    &mut self.inner,
+                    "/fabricast.v1.TopologyService/ResumeLink",
+                    method,
+                    request.into_request(),
+                )
+                .await
+        }
+        /// Lists the drained links.
+        /// Errors: none of its own.
+        pub async fn list_drained_links(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListDrainedLinksRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListDrainedLinksResponse>,
+            tonic::Status,
+        > {
+            let method = GrpcMethod::new(
+                "fabricast.v1.TopologyService",
+                "ListDrainedLinks",
+            );
+            crate::calls::unary(
+                    &mut self.inner,
+                    "/fabricast.v1.TopologyService/ListDrainedLinks",
+                    method,
+                    request.into_request(),
+                )
+                .await
+        }
     }
 }
 /// Generated server implementations.
@@ -13465,6 +13593,37 @@ pub mod topology_service_server {
             request: tonic::Request<tonic::Streaming<super::ReplaceTopologyRequest>>,
         ) -> std::result::Result<
             tonic::Response<super::ReplaceTopologyResponse>,
+            tonic::Status,
+        >;
+        /// An administrator wants to take links out of service: trees avoid them from now on, and those
+        /// that use them move, make before break. Durable once answered, until the links are resumed. The
+        /// links stay up, and carry what still comes. After a failure that leaves no other way they are
+        /// used again. Repeated, it changes nothing.
+        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT (no such switch, or no link between them),
+        /// FAILED_PRECONDITION / LINK_NEEDED (endpoints would be cut off).
+        async fn drain_link(
+            &self,
+            request: tonic::Request<super::DrainLinkRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DrainLinkResponse>,
+            tonic::Status,
+        >;
+        /// Trees may use the links again. Repeated, it changes nothing.
+        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT.
+        async fn resume_link(
+            &self,
+            request: tonic::Request<super::ResumeLinkRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ResumeLinkResponse>,
+            tonic::Status,
+        >;
+        /// Lists the drained links.
+        /// Errors: none of its own.
+        async fn list_drained_links(
+            &self,
+            request: tonic::Request<super::ListDrainedLinksRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListDrainedLinksResponse>,
             tonic::Status,
         >;
     }
@@ -13645,6 +13804,55 @@ pub mod topology_service_server {
                         Ok(res)
                     };
                     Box::pin(fut)
+                }
+                "/fabricast.v1.TopologyService/DrainLink" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_unary(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as TopologyService>::drain_link(&inner, request).await
+                        },
+                    )
+                }
+                "/fabricast.v1.TopologyService/ResumeLink" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_unary(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as TopologyService>::resume_link(&inner, request).await
+                        },
+                    )
+                }
+                "/fabricast.v1.TopologyService/ListDrainedLinks" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_unary(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as TopologyService>::list_drained_links(&inner, request)
+                                .await
+                        },
+                    )
                 }
                 _ => {
                     Box::pin(async move {

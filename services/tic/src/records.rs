@@ -27,7 +27,7 @@ use v1::directory_change::Kind;
 
 use crate::clock::wall_clock;
 use crate::domain::collectives::published::Publisher;
-use crate::domain::elements::{ElementKey, FailedElements, TooManyReporters};
+use crate::domain::elements::{DrainError, ElementKey, FailedElements, TooManyReporters};
 use crate::domain::topology::TopologySnapshot;
 use crate::liveness::hints::Hint;
 use crate::liveness::inbox::CutOff;
@@ -133,7 +133,7 @@ impl Records {
         state.failed.is_news(reporter, elements)
     }
 
-    /// Everything that any reporter sees down.
+    /// Everything that trees have to avoid: failed parts, and drained links.
     pub(crate) fn failed(&self) -> BTreeSet<ElementKey> {
         self.state.read().failed.all().clone()
     }
@@ -183,11 +183,33 @@ impl Records {
     pub(crate) fn remove_reporter(&self, reporter: &str) -> usize {
         let mut guard = self.state.write();
         let State { directory, failed, watchers } = &mut *guard;
-        if failed.remove(reporter) {
+        if failed.remove(&self.graph, reporter) {
             let (revision, list) = (directory.revision().0, failed.to_wire(&self.graph));
             watchers.publish(revision, revision, &[], || vec![wrap(Kind::FailedElements(list))]);
         }
-        failed.all().len()
+        failed.count()
+    }
+
+    /// The drained links, each with whether it is used, as there is no other way.
+    pub(crate) fn drained(&self) -> Vec<(ElementKey, bool)> {
+        let state = self.state.read();
+        let drained = state.failed.drained().iter();
+        drained.map(|link| (*link, !state.failed.all().contains(link))).collect()
+    }
+
+    /// Checks that links may be drained besides those that are.
+    pub(crate) fn check_drain(&self, links: &BTreeSet<ElementKey>) -> Result<(), DrainError> {
+        self.state.read().failed.check_drain(&self.graph, links)
+    }
+
+    /// Replaces the drained links.
+    pub(crate) fn set_drained(&self, links: BTreeSet<ElementKey>) {
+        let mut guard = self.state.write();
+        let State { directory, failed, watchers } = &mut *guard;
+        if failed.set_drained(&self.graph, links) {
+            let (revision, list) = (directory.revision().0, failed.to_wire(&self.graph));
+            watchers.publish(revision, revision, &[], || vec![wrap(Kind::FailedElements(list))]);
+        }
     }
 
     /// Takes the list of one reporter. Returns the number of parts that are down in all, and the
@@ -199,17 +221,17 @@ impl Records {
     ) -> Result<(usize, CutOff), TooManyReporters> {
         let mut guard = self.state.write();
         let State { directory, failed, watchers } = &mut *guard;
-        let (new, changed) = failed.report(reporter, elements)?;
+        let (new, changed) = failed.report(&self.graph, reporter, elements)?;
         if changed {
             let (revision, list) = (directory.revision().0, failed.to_wire(&self.graph));
             watchers.publish(revision, revision, &[], || vec![wrap(Kind::FailedElements(list))]);
         }
         let newly = self.endpoints_down(&new);
         if newly.is_empty() {
-            return Ok((failed.all().len(), CutOff::default()));
+            return Ok((failed.count(), CutOff::default()));
         }
         let down = self.endpoints_down(failed.all());
-        Ok((failed.all().len(), nodes_hit(directory, &newly, &down)))
+        Ok((failed.count(), nodes_hit(directory, &newly, &down)))
     }
 }
 

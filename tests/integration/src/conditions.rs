@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fabricast_proto::v1;
 use fabricast_proto::v1::directory_change::Kind;
 use fabricast_proto::v1::group_batch_service_client::GroupBatchServiceClient;
+use fabricast_proto::v1::topology_service_client::TopologyServiceClient;
 use fabricast_rpc::LeaderChannel;
 use fabricast_topology::{Graph, ibnetdiscover};
 
@@ -12,6 +13,12 @@ use crate::client::{Client, color_of, named};
 use crate::patience::eventually;
 
 impl Client {
+    /// Client of the TIC for its topology.
+    #[must_use]
+    pub fn topologies(&self) -> TopologyServiceClient<LeaderChannel> {
+        TopologyServiceClient::new(self.tic.channel())
+    }
+
     /// Client of the TIC for many groups at once.
     #[must_use]
     pub fn batches(&self) -> GroupBatchServiceClient<LeaderChannel> {

@@ -9,7 +9,7 @@ use tonic::Status;
 
 use crate::domain::choices::ChoiceError;
 use crate::domain::collectives::error::CollectiveError;
-use crate::domain::elements::{ElementError, TooManyReporters};
+use crate::domain::elements::{DrainError, ElementError, TooManyReporters};
 use crate::domain::jobs::{self, PlacementError};
 use crate::domain::route_terms::RouteTermError;
 use crate::domain::topology::TopologyError;
@@ -70,6 +70,18 @@ impl From<NotLeader> for Status {
     }
 }
 
+impl From<DrainError> for Status {
+    fn from(error: DrainError) -> Self {
+        let text = error.to_string();
+        match &error {
+            DrainError::Needed { first, .. } => {
+                Reason::LinkNeeded.status(text, &[("endpoint", first.as_str())])
+            }
+            DrainError::TooMany => Reason::LimitReached.status(text, &[]),
+        }
+    }
+}
+
 impl From<ElementError> for Status {
     fn from(error: ElementError) -> Self {
         let reason = match &error {
@@ -77,7 +89,10 @@ impl From<ElementError> for Status {
             ElementError::UnknownSwitch { .. }
             | ElementError::Endpoint(_)
             | ElementError::UnknownPort { .. }
-            | ElementError::NoLink { .. } => Reason::UnknownElement,
+            | ElementError::NoLink { .. }
+            | ElementError::NoSwitch { .. }
+            | ElementError::NotLinked { .. }
+            | ElementError::NotLinkedAt { .. } => Reason::UnknownElement,
         };
         reason.status(error.to_string(), &[])
     }

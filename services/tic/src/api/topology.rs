@@ -1,17 +1,21 @@
 //! `TopologyService`: topologies are parsed here and decided by the writer. The services of the
-//! term are then replaced by ones for the new topology.
+//! term are then replaced by ones for the new topology. Links are drained and resumed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fabricast_proto::v1;
 use fabricast_rpc::{Caller, Reason};
-use fabricast_topology::{Graph, ibnetdiscover};
+use fabricast_topology::{Graph, Peer, ibnetdiscover};
+use tokio::sync::Mutex;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::api::{fields, status};
+use crate::domain::elements::{self, ElementKey};
 use crate::domain::topology::TopologyChange;
+use crate::records::Records;
 use crate::writer::queue::WriterQueue;
-use crate::writer::requests::TopologyReply;
+use crate::writer::requests::{FollowFabric, PutFailedElements, TopologyReply};
 
 /// Most bytes of a topology: enough for some millions of endpoints.
 const MAX_BYTES: usize = 256 << 20;
@@ -22,6 +26,67 @@ const CHUNK: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct Topologies {
     pub(crate) queue: WriterQueue,
+    pub(crate) records: Arc<Records>,
+    pub(crate) graph: Arc<Graph>,
+    /// Held while the list of drained links is changed.
+    pub(crate) drained: Arc<Mutex<()>>,
+}
+
+/// A change of the drained links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LinkChange {
+    Check,
+    Drain,
+    Resume,
+}
+
+impl Topologies {
+    /// Makes a change, also if the caller is gone meanwhile.
+    async fn change_links(
+        &self,
+        links: BTreeSet<ElementKey>,
+        change: LinkChange,
+    ) -> Result<Vec<v1::DrainedLink>, Status> {
+        let wire = links.iter().filter_map(|link| self.wire_link(*link, false)).collect();
+        let this = self.clone();
+        let changing = tokio::spawn(async move {
+            let _held = this.drained.lock().await;
+            let known: BTreeSet<ElementKey> =
+                this.records.drained().into_iter().map(|(link, _)| link).collect();
+            let next: BTreeSet<ElementKey> = match change {
+                LinkChange::Check | LinkChange::Drain => {
+                    this.records.check_drain(&links)?;
+                    known.union(&links).copied().collect()
+                }
+                LinkChange::Resume => known.difference(&links).copied().collect(),
+            };
+            if change == LinkChange::Check || next == known {
+                return Ok(());
+            }
+            let text = elements::text(&this.graph, &next);
+            let elements = (!next.is_empty()).then_some(text);
+            let reporter = elements::DRAINED.to_owned();
+            this.queue.write(PutFailedElements { reporter, elements }).await?;
+            tracing::info!(drained = next.len(), before = known.len(), "drained links changed");
+            this.records.set_drained(next);
+            if this.records.collectives_lag() {
+                this.queue.write(FollowFabric).await?;
+            }
+            Ok::<(), Status>(())
+        });
+        changing.await.map_err(|_panic| status::panicked("the change of drained links"))??;
+        Ok(wire)
+    }
+
+    fn wire_link(&self, link: ElementKey, needed: bool) -> Option<v1::DrainedLink> {
+        let ElementKey::Link(port) = link else { return None };
+        let Peer::Switch(peer) = self.graph.peer(port) else { return None };
+        let name = |port| v1::PortName {
+            switch_name: self.graph.switch_name(self.graph.switch_of(port)).to_owned(),
+            port: u32::from(self.graph.port_number(port)),
+        };
+        Some(v1::DrainedLink { end: Some(name(port)), peer: Some(name(peer)), needed })
+    }
 }
 
 #[tonic::async_trait]
@@ -52,6 +117,37 @@ impl v1::topology_service_server::TopologyService for Topologies {
         let reply = self.queue.write(TopologyChange::Replace(graph)).await?;
         let TopologyReply { summary, changed } = reply;
         Ok(Response::new(v1::ReplaceTopologyResponse { topology: Some(summary), changed }))
+    }
+
+    async fn drain_link(
+        &self,
+        request: Request<v1::DrainLinkRequest>,
+    ) -> Result<Response<v1::DrainLinkResponse>, Status> {
+        let v1::DrainLinkRequest { switch_name, peer_switch_name, port, validate_only } =
+            request.into_inner();
+        let links = elements::links_between(&self.graph, [&switch_name, &peer_switch_name], port)?;
+        let change = if validate_only { LinkChange::Check } else { LinkChange::Drain };
+        let links = self.change_links(links, change).await?;
+        Ok(Response::new(v1::DrainLinkResponse { links }))
+    }
+
+    async fn resume_link(
+        &self,
+        request: Request<v1::ResumeLinkRequest>,
+    ) -> Result<Response<v1::ResumeLinkResponse>, Status> {
+        let v1::ResumeLinkRequest { switch_name, peer_switch_name, port } = request.into_inner();
+        let links = elements::links_between(&self.graph, [&switch_name, &peer_switch_name], port)?;
+        let links = self.change_links(links, LinkChange::Resume).await?;
+        Ok(Response::new(v1::ResumeLinkResponse { links }))
+    }
+
+    async fn list_drained_links(
+        &self,
+        _request: Request<v1::ListDrainedLinksRequest>,
+    ) -> Result<Response<v1::ListDrainedLinksResponse>, Status> {
+        let drained = self.records.drained().into_iter();
+        let links = drained.filter_map(|(link, needed)| self.wire_link(link, needed)).collect();
+        Ok(Response::new(v1::ListDrainedLinksResponse { links }))
     }
 }
 

@@ -4,6 +4,10 @@
 //! nothing until the next round of reports would let the route service move groups back onto what
 //! is broken. A reporter that falls silent keeps its last list, because silence says nothing about
 //! cables.
+//!
+//! Links that an administrator has drained count as failed, too, as long as that cuts no endpoint
+//! off from others: one that is the only way left is used until there is another. They are stored
+//! like the list of a reporter without a name, which no reporter can have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -36,6 +40,61 @@ pub(crate) enum ElementError {
     UnknownPort { switch: String, port: u32 },
     #[error("elements: no link at port {port} of {switch}")]
     NoLink { switch: String, port: u32 },
+    #[error("no switch '{switch}' in the topology")]
+    NoSwitch { switch: String },
+    #[error("no link leads from {switch} to {peer}")]
+    NotLinked { switch: String, peer: String },
+    #[error("port: no link leads from port {port} of {switch} to {peer}")]
+    NotLinkedAt { switch: String, port: u32, peer: String },
+}
+
+/// A link cannot be drained.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum DrainError {
+    #[error(
+        "without the link {endpoints} endpoints, {first} among them, could not be reached from others"
+    )]
+    Needed { endpoints: usize, first: String },
+    #[error("{MAX_DRAINED} links are drained already")]
+    TooMany,
+}
+
+/// Most links that are drained at a time.
+const MAX_DRAINED: usize = 256;
+
+/// Name under which the drained links are stored.
+pub(crate) const DRAINED: &str = "";
+
+/// Finds the links between two switches, by their lower ports.
+///
+/// - `port`: port of the first switch; 0 stands for all links.
+pub(crate) fn links_between(
+    graph: &Graph,
+    [switch, peer]: [&str; 2],
+    port: u32,
+) -> Result<BTreeSet<ElementKey>, ElementError> {
+    let find = |name: &str| {
+        let unknown = || ElementError::NoSwitch { switch: name.to_owned() };
+        graph.find_switch(name).ok_or_else(unknown)
+    };
+    let (from, to) = (find(switch)?, find(peer)?);
+    let leads = |at: &PortId| match graph.peer(*at) {
+        Peer::Switch(other) => graph.switch_of(other) == to,
+        Peer::Endpoint(_) | Peer::None => false,
+    };
+    let is_meant = |at: &PortId| port == 0 || u32::from(graph.port_number(*at)) == port;
+    let lower = |at: PortId| match graph.peer(at) {
+        Peer::Switch(other) => ElementKey::Link(at.min(other)),
+        Peer::Endpoint(_) | Peer::None => ElementKey::Link(at),
+    };
+    let links = graph.ports(from).filter(leads).filter(is_meant).map(lower);
+    let links: BTreeSet<ElementKey> = links.collect();
+    let (switch, peer) = (switch.to_owned(), peer.to_owned());
+    match (links.is_empty(), port) {
+        (false, _) => Ok(links),
+        (true, 0) => Err(ElementError::NotLinked { switch, peer }),
+        (true, port) => Err(ElementError::NotLinkedAt { switch, port, peer }),
+    }
 }
 
 /// One reporter too many.
@@ -148,10 +207,14 @@ pub(crate) fn read_element(line: &str) -> Option<v1::Element> {
     Some(v1::Element { kind: Some(kind) })
 }
 
-/// The failed parts that each reporter sees, and their union.
+/// The failed parts that each reporter sees, and the drained links.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FailedElements {
     reports: BTreeMap<String, BTreeSet<ElementKey>>,
+    /// Parts that any reporter sees down.
+    failed: BTreeSet<ElementKey>,
+    drained: BTreeSet<ElementKey>,
+    /// Failed parts, and drained links that can be left out.
     union: BTreeSet<ElementKey>,
 }
 
@@ -173,9 +236,12 @@ impl FailedElements {
                     found
                 })
                 .collect();
-            failed.union.extend(&found);
-            failed.reports.insert(reporter, found);
+            match reporter.as_str() {
+                DRAINED => failed.drained = found,
+                _ => drop(failed.reports.insert(reporter, found)),
+            }
         }
+        failed.unite(graph);
         failed
     }
 
@@ -196,17 +262,52 @@ impl FailedElements {
     /// whether the union changed.
     pub(crate) fn report(
         &mut self,
+        graph: &Graph,
         reporter: &str,
         elements: BTreeSet<ElementKey>,
     ) -> Result<(Vec<ElementKey>, bool), TooManyReporters> {
         self.is_news(reporter, &elements)?;
         self.reports.insert(reporter.to_owned(), elements);
-        Ok(self.unite())
+        Ok(self.unite(graph))
     }
 
     /// Forgets a reporter; returns whether the union changed.
-    pub(crate) fn remove(&mut self, reporter: &str) -> bool {
-        self.reports.remove(reporter).is_some() && self.unite().1
+    pub(crate) fn remove(&mut self, graph: &Graph, reporter: &str) -> bool {
+        self.reports.remove(reporter).is_some() && self.unite(graph).1
+    }
+
+    /// The drained links.
+    pub(crate) const fn drained(&self) -> &BTreeSet<ElementKey> {
+        &self.drained
+    }
+
+    /// Checks that links may be drained besides those that are.
+    pub(crate) fn check_drain(
+        &self,
+        graph: &Graph,
+        links: &BTreeSet<ElementKey>,
+    ) -> Result<(), DrainError> {
+        if self.drained.union(links).count() > MAX_DRAINED {
+            return Err(DrainError::TooMany);
+        }
+        let before = faults(graph, self.failed.union(&self.drained));
+        let after = faults(graph, self.failed.iter().chain(&self.drained).chain(links));
+        let lost = cut_off(graph, &before, &after);
+        lost.first().map_or(Ok(()), |first| {
+            let first = graph.endpoint_name(*first).to_owned();
+            Err(DrainError::Needed { endpoints: lost.len(), first })
+        })
+    }
+
+    /// Replaces the drained links; returns whether the union changed.
+    pub(crate) fn set_drained(&mut self, graph: &Graph, links: BTreeSet<ElementKey>) -> bool {
+        self.drained = links;
+        self.unite(graph).1
+    }
+
+    /// Number of parts that any reporter sees down.
+    pub(crate) fn count(&self) -> usize {
+        self.failed.len()
     }
 
     /// The reporters, and how many parts each sees down.
@@ -215,15 +316,43 @@ impl FailedElements {
     }
 
     /// Joins all lists anew; returns the parts that are new, and whether the union changed.
-    fn unite(&mut self) -> (Vec<ElementKey>, bool) {
-        let union: BTreeSet<ElementKey> = self.reports.values().flatten().copied().collect();
+    ///
+    /// Cost: with drained links, the ports of the fabric for each of them, if they cannot all be
+    /// left out.
+    fn unite(&mut self, graph: &Graph) -> (Vec<ElementKey>, bool) {
+        self.failed = self.reports.values().flatten().copied().collect();
+        let mut union = self.failed.clone();
+        union.extend(self.avoidable(graph));
         let new = union.difference(&self.union).copied().collect();
         let changed = union != self.union;
         self.union = union;
         (new, changed)
     }
 
-    /// Everything that any reporter sees down, in order.
+    /// The drained links without which every endpoint is reached as well as with them.
+    fn avoidable(&self, graph: &Graph) -> BTreeSet<ElementKey> {
+        if self.drained.is_empty() {
+            return BTreeSet::new();
+        }
+        let now = faults(graph, &self.failed);
+        let all = faults(graph, self.failed.union(&self.drained));
+        if cut_off(graph, &now, &all).is_empty() {
+            return self.drained.clone();
+        }
+        let mut without = now.clone();
+        let mut avoidable = BTreeSet::new();
+        for link in &self.drained {
+            let mut next = without.clone();
+            link.note_in(&mut next, graph);
+            if cut_off(graph, &now, &next).is_empty() {
+                without = next;
+                avoidable.insert(*link);
+            }
+        }
+        avoidable
+    }
+
+    /// Everything that trees have to avoid, in order.
     pub(crate) fn all(&self) -> &BTreeSet<ElementKey> {
         &self.union
     }
@@ -235,9 +364,96 @@ impl FailedElements {
     }
 }
 
+fn faults<'a>(graph: &Graph, elements: impl IntoIterator<Item = &'a ElementKey>) -> Faults {
+    let mut faults = Faults::new();
+    elements.into_iter().for_each(|element| element.note_in(&mut faults, graph));
+    faults
+}
+
+/// Lists the endpoints that most others reach with some faults and not with more.
+fn cut_off(graph: &Graph, before: &Faults, after: &Faults) -> Vec<EndpointId> {
+    let islands = [before, after].map(|faults| islands(graph, faults));
+    let island = |at: usize, endpoint| {
+        let switch = graph.switch_of(graph.attachment(endpoint)?);
+        islands[at].get(&switch).copied()
+    };
+    let mut sizes: BTreeMap<SwitchId, usize> = BTreeMap::new();
+    for endpoint in graph.endpoints() {
+        island(1, endpoint).map(|at| *sizes.entry(at).or_default() += 1);
+    }
+    let Some((largest, _)) = sizes.iter().max_by_key(|(_, size)| **size) else {
+        return Vec::new();
+    };
+    // All of the largest island were on one before, too, as links have only gone.
+    let mut endpoints = graph.endpoints();
+    let home =
+        endpoints.find(|one| island(1, *one) == Some(*largest)).and_then(|one| island(0, one));
+    let is_lost = |one: &EndpointId| island(0, *one) == home && island(1, *one) != Some(*largest);
+    graph.endpoints().filter(is_lost).collect()
+}
+
+/// Gives each live switch the lowest switch that live links join it to.
+fn islands(graph: &Graph, faults: &Faults) -> BTreeMap<SwitchId, SwitchId> {
+    let mut islands = BTreeMap::new();
+    for first in graph.switches().filter(|switch| faults.switch_is_live(*switch)) {
+        let mut waiting = vec![first];
+        while let Some(switch) = waiting.pop() {
+            if islands.contains_key(&switch) {
+                continue;
+            }
+            islands.insert(switch, first);
+            let live = graph.ports(switch).filter(|port| faults.port_is_live(graph, *port));
+            waiting.extend(live.filter_map(|port| match graph.peer(port) {
+                Peer::Switch(other) => Some(graph.switch_of(other)),
+                Peer::Endpoint(_) | Peer::None => None,
+            }));
+        }
+    }
+    islands
+}
+
 #[cfg(test)]
 mod tests {
+    use fabricast_topology::spec::TopologySpec;
+
     use super::*;
+
+    fn graph() -> Graph {
+        let spec = "kind = 'leaf-spine'\nleaves = 2\nspines = 2\nendpoints_per_leaf = 2\n";
+        TopologySpec::parse(spec).unwrap().generate().unwrap()
+    }
+
+    /// A drained link is left out unless it is the only way.
+    #[test]
+    fn a_drained_link_is_used_again_while_there_is_no_other_way() {
+        let graph = graph();
+        let mut switches = graph.switches().map(|switch| graph.switch_name(switch));
+        let names: Vec<&str> = switches.by_ref().collect();
+        let link = |a: usize, b: usize| links_between(&graph, [names[a], names[b]], 0);
+        let of = |end: usize| (0..4).filter_map(|other| link(end, other).ok()).collect::<Vec<_>>();
+        let leaf = usize::try_from(
+            graph.switch_of(graph.attachment(graph.endpoints().next().unwrap()).unwrap()).0,
+        )
+        .unwrap();
+        let [first, second] = <[_; 2]>::try_from(of(leaf)).unwrap();
+        let mut failed = FailedElements::default();
+        failed.check_drain(&graph, &first).unwrap();
+        assert!(failed.set_drained(&graph, first.clone()));
+        assert_eq!((failed.all(), failed.count()), (&first, 0));
+        let both: BTreeSet<ElementKey> = first.union(&second).copied().collect();
+        let refused = failed.check_drain(&graph, &both).unwrap_err();
+        assert!(matches!(refused, DrainError::Needed { endpoints: 2, .. }), "{refused}");
+        failed.report(&graph, "a", second.clone()).unwrap();
+        assert_eq!(failed.all(), &second, "the drained one is the only way");
+        failed.report(&graph, "a", BTreeSet::new()).unwrap();
+        assert_eq!(failed.all(), &first);
+        let text = vec![(DRAINED.to_owned(), text(&graph, &first))];
+        assert_eq!(FailedElements::load(&graph, text).all(), &first);
+        let unknown = ElementError::NoSwitch { switch: "none".to_owned() };
+        assert_eq!(links_between(&graph, [names[leaf], "none"], 0), Err(unknown));
+        let same = links_between(&graph, [names[leaf], names[leaf]], 0);
+        assert!(matches!(same, Err(ElementError::NotLinked { .. })));
+    }
 
     fn set(switches: &[u32]) -> BTreeSet<ElementKey> {
         switches.iter().map(|number| ElementKey::Switch(SwitchId(*number))).collect()
@@ -245,17 +461,22 @@ mod tests {
 
     #[test]
     fn an_element_is_down_as_long_as_anybody_sees_it_down() {
+        let graph = graph();
         let mut failed = FailedElements::default();
-        let (new, changed) = failed.report("a", set(&[1, 2])).unwrap();
+        let (new, changed) = failed.report(&graph, "a", set(&[1, 2])).unwrap();
         assert_eq!((new.len(), changed), (2, true));
-        assert_eq!(failed.report("b", set(&[2])).unwrap(), (vec![], false));
-        assert_eq!(failed.report("a", set(&[])).unwrap(), (vec![], true));
+        assert_eq!(failed.report(&graph, "b", set(&[2])).unwrap(), (vec![], false));
+        assert_eq!(failed.report(&graph, "a", set(&[])).unwrap(), (vec![], true));
         assert_eq!(failed.all(), &set(&[2]));
-        assert_eq!(failed.report("b", set(&[])).unwrap(), (vec![], true));
+        assert_eq!(failed.report(&graph, "b", set(&[])).unwrap(), (vec![], true));
         assert!(failed.all().is_empty());
-        failed.report("a", set(&[3])).unwrap();
+        failed.report(&graph, "a", set(&[3])).unwrap();
         assert_eq!(failed.reporters(), [("a".to_owned(), 1), ("b".to_owned(), 0)]);
-        assert!(failed.remove("a") && !failed.remove("b") && !failed.remove("a"));
+        assert!(
+            failed.remove(&graph, "a")
+                && !failed.remove(&graph, "b")
+                && !failed.remove(&graph, "a")
+        );
         assert!(failed.all().is_empty());
     }
 }

@@ -1,9 +1,9 @@
 //! Finds nodes for jobs: applies `fabricast_placement` to the nodes of the directory.
 //!
 //! A node is what has registered under one name, or a single endpoint that no node has. Failed
-//! nodes, silent and drained ones and those behind failed parts of the fabric are left out. The allocator is
-//! built when it is first needed, and anew when a node or the fabric has changed; jobs that begin
-//! and end are followed.
+//! nodes, silent and drained ones and those behind failed parts of the fabric are left out. The
+//! allocator is built when it is first needed, and anew when a node or the fabric has changed; jobs
+//! that begin and end are followed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

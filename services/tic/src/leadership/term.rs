@@ -218,8 +218,13 @@ fn leader_services(lease: &LeaderLease, tic: Tic, queue: &WriterQueue) -> Leader
             queue: queue.clone(),
             records: Arc::clone(&tic.records),
         }),
-        topologies: TopologyServiceServer::new(Topologies { queue: queue.clone() })
-            .max_decoding_message_size(BATCH_MESSAGE),
+        topologies: TopologyServiceServer::new(Topologies {
+            queue: queue.clone(),
+            records: Arc::clone(&tic.records),
+            graph: Arc::clone(graph),
+            drained: Arc::default(),
+        })
+        .max_decoding_message_size(BATCH_MESSAGE),
         choices: RouteChoiceServiceServer::new(choices),
         collectives: CollectiveServiceServer::new(collectives),
         batches: GroupBatchServiceServer::new(GroupBatches::new(tic.clone()))

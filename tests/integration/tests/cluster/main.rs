@@ -9,6 +9,7 @@ mod blocking;
 mod choices;
 mod collectives;
 mod combining;
+mod drains;
 mod drift;
 mod driver;
 mod engines;
