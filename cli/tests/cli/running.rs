@@ -8,6 +8,8 @@ mod drift;
 mod endpoint_names;
 #[path = "running/guest.rs"]
 mod guest;
+#[path = "running/maintenance.rs"]
+mod maintenance;
 #[path = "running/recording.rs"]
 mod recording;
 
@@ -143,6 +145,8 @@ fn everything_is_driven_from_the_command_line() {
     groups_come_and_grow(&up);
     routes_and_tables_are_shown(&up);
     the_fabric_breaks_and_heals(&up);
+    maintenance::nodes_are_drained_and_resumed(&up);
+    maintenance::links_are_drained_and_resumed(&up, "jobs/1");
     nodes_die_and_return(&up);
     a_node_that_comes_and_goes_is_suppressed(&up);
     files_of_groups_are_formed_or_refused_whole(&up);

@@ -379,7 +379,9 @@ fn cut_off(graph: &Graph, before: &Faults, after: &Faults) -> Vec<EndpointId> {
     };
     let mut sizes: BTreeMap<SwitchId, usize> = BTreeMap::new();
     for endpoint in graph.endpoints() {
-        island(1, endpoint).map(|at| *sizes.entry(at).or_default() += 1);
+        if let Some(at) = island(1, endpoint) {
+            *sizes.entry(at).or_default() += 1;
+        }
     }
     let Some((largest, _)) = sizes.iter().max_by_key(|(_, size)| **size) else {
         return Vec::new();
