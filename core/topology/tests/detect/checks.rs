@@ -25,6 +25,28 @@ pub(crate) fn same_but_endpoints(a: &FatTreeParams, b: &FatTreeParams) -> bool {
     FatTreeParams { endpoints_per_leaf: 0, ..*a } == FatTreeParams { endpoints_per_leaf: 0, ..*b }
 }
 
+fn level(tree: &FatTree, switch: SwitchId) -> u32 {
+    match tree.place(switch) {
+        Place::Leaf { .. } => 0,
+        Place::L1 { .. } => 1,
+        Place::L2 { .. } => 2,
+        Place::L3 { .. } => 3,
+        Place::Outside => panic!("every generated switch has a place"),
+    }
+}
+
+/// Tells whether the upper switch of a link has no other one downwards.
+pub(crate) fn is_only_link_down(graph: &Graph, tree: &FatTree, port: PortId) -> bool {
+    let switch_at = |port| match graph.peer(port) {
+        Peer::Switch(other) => Some(graph.switch_of(other)),
+        Peer::None | Peer::Endpoint(_) => None,
+    };
+    let ends = [Some(graph.switch_of(port)), switch_at(port)];
+    let upper = ends.into_iter().flatten().max_by_key(|end| level(tree, *end)).unwrap();
+    let below = graph.ports(upper).filter_map(switch_at);
+    below.filter(|other| level(tree, *other) < level(tree, upper)).count() == 1
+}
+
 /// Checks the answer to one cut link between switches.
 pub(crate) fn check_cut(graph: &Graph, port: PortId) -> Result<(), TestCaseError> {
     let whole = FatTree::detect(graph).unwrap();
