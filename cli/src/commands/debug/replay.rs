@@ -105,15 +105,21 @@ impl ReplayArgs {
             let mut replay = Replay::new(section, Arc::clone(&graph)).map_err(failed)?;
             printer.summary.sections += 1;
             let begins = format!("section {number} begins: a route service without records");
-            printer.line(section.begins(), 0, begins, None, BTreeSet::new())?;
-            loop {
-                // Before the step, so that a write can be compared with it.
-                let Some(step) = replay.step().map_err(failed)? else { break };
+            let when = When { at: section.begins(), step: 0 };
+            printer.line(when, begins, None, BTreeSet::new())?;
+            while let Some(step) = replay.step().map_err(failed)? {
                 printer.step(&replay, &step)?;
             }
         }
         printer.end(&refuse)
     }
+}
+
+/// Place of a line.
+#[derive(Clone, Copy)]
+struct When {
+    at: Moment,
+    step: usize,
 }
 
 /// Prints the steps of a replay.
@@ -136,34 +142,33 @@ struct Printer<'a> {
 impl Printer<'_> {
     fn step(&mut self, replay: &Replay<'_>, step: &Step) -> Result<(), Failure> {
         self.summary.steps += 1;
-        let Step { number, at, kind, .. } = step;
-        let (number, at) = (*number, *at);
-        match kind {
+        let when = When { at: step.at, step: step.number };
+        match &step.kind {
             StepKind::Input(Input::Watch(event)) => match event {
-                WatchEvent::Snapshot(parts) => self.snapshot(at, number, parts),
+                WatchEvent::Snapshot(parts) => self.snapshot(when, parts),
                 WatchEvent::Delta(update) => {
                     for change in &update.changes {
                         if let Some((text, groups)) = self.change(change) {
-                            self.line(at, number, text, None, groups)?;
+                            self.line(when, text, None, groups)?;
                         }
                     }
                     Ok(())
                 }
-                WatchEvent::Lost => self.fact(at, number, "the watch of the TIC is lost"),
+                WatchEvent::Lost => self.fact(when, "the watch of the TIC is lost"),
             },
-            StepKind::Input(Input::Reply(reply)) => self.reply(at, number, reply),
+            StepKind::Input(Input::Reply(reply)) => self.reply(when, reply),
             StepKind::Input(Input::Table(table)) => {
                 let text = format!("read {} entries", table.entries.len());
                 let switch = self.graph.switch_label(table.switch);
-                self.line(at, number, text, Some(switch), BTreeSet::new())
+                self.line(when, text, Some(switch), BTreeSet::new())
             }
             StepKind::Input(Input::TurnEnded { pause }) if !pause.is_zero() => {
-                self.fact(at, number, &format!("the next attempt follows after {pause:?}"))
+                self.fact(when, &format!("the next attempt follows after {pause:?}"))
             }
             StepKind::Input(Input::Timing(timing)) => {
-                self.fact(at, number, &format!("new settings: {timing:?}"))
+                self.fact(when, &format!("new settings: {timing:?}"))
             }
-            StepKind::Input(Input::Loads(_)) => self.fact(at, number, "new loads of the ports"),
+            StepKind::Input(Input::Loads(_)) => self.fact(when, "new loads of the ports"),
             StepKind::Input(Input::Deadline | Input::TurnEnded { .. }) | StepKind::SameTable(_) => {
                 Ok(())
             }
@@ -171,12 +176,7 @@ impl Printer<'_> {
         }
     }
 
-    fn snapshot(
-        &mut self,
-        at: Moment,
-        number: usize,
-        parts: &[DirectoryUpdate],
-    ) -> Result<(), Failure> {
+    fn snapshot(&mut self, when: When, parts: &[DirectoryUpdate]) -> Result<(), Failure> {
         self.names.clear();
         self.records.clear();
         let (mut members, mut failed) = (0, 0);
@@ -196,7 +196,7 @@ impl Printer<'_> {
             "records at revision {revision}: {groups} groups, {members} members, {failed} failed parts"
         );
         let names = self.names.values().cloned().collect();
-        self.line(at, number, text, None, names)
+        self.line(when, text, None, names)
     }
 
     /// Text of a change and the groups that it concerns; `None` if it is none.
@@ -250,14 +250,14 @@ impl Printer<'_> {
         }
     }
 
-    fn reply(&mut self, at: Moment, number: usize, reply: &Reply) -> Result<(), Failure> {
+    fn reply(&mut self, when: When, reply: &Reply) -> Result<(), Failure> {
         let error = match reply {
             Reply::Written(Ok(refusals)) => {
                 for refusal in refusals {
                     let text = format!("refused: {}", refusal.error.message);
                     let switch = refusal.switch.map(|switch| self.graph.switch_label(switch));
                     let switch = switch.unwrap_or_else(|| refusal.switch_name.clone());
-                    self.line(at, number, text, Some(switch), BTreeSet::new())?;
+                    self.line(when, text, Some(switch), BTreeSet::new())?;
                 }
                 None
             }
@@ -268,7 +268,7 @@ impl Printer<'_> {
             Reply::Written(Err(error)) => Some(error),
         };
         let text = error.map(|error| format!("the call failed: {}", error.message));
-        text.map_or(Ok(()), |text| self.fact(at, number, &text))
+        text.map_or(Ok(()), |text| self.fact(when, &text))
     }
 
     fn output(
@@ -278,19 +278,25 @@ impl Printer<'_> {
         output: &Output,
         reason: Option<WriteReason>,
     ) -> Result<(), Failure> {
-        let (at, number) = (step.at, step.number);
+        let when = When { at: step.at, step: step.number };
         match output {
             Output::Record(report) => {
                 let (changed, removed) = (report.changed.len(), report.removed.len());
                 let text = format!("record choices: {changed} groups, {removed} removed");
-                self.fact(at, number, &text)
+                self.fact(when, &text)
             }
             Output::ReadBack { agent, switches } if switches.is_empty() => {
-                self.fact(at, number, &format!("read all tables of switch agent {agent}"))
+                self.fact(when, &format!("read all tables of switch agent {agent}"))
             }
             Output::Write { generation, writes, .. } => {
+                let why = reason.map_or("", reason_text);
                 for write in writes {
-                    self.write(replay, step, *generation, write, reason)?;
+                    for (entry, groups) in self.entries(replay, write) {
+                        self.summary.written_entries += 1;
+                        let text = format!("write {generation}: {entry}, {why}");
+                        let switch = Some(self.graph.switch_label(write.switch));
+                        self.line(when, text, switch, groups)?;
+                    }
                 }
                 Ok(())
             }
@@ -298,18 +304,16 @@ impl Printer<'_> {
                 for group in &report.routes {
                     let name = self.name(group.gn);
                     let text = format!("report route of {name}: {}", route_text(&group.route));
-                    self.line(at, number, text, None, BTreeSet::from([name]))?;
+                    self.line(when, text, None, BTreeSet::from([name]))?;
                 }
                 Ok(())
             }
             Output::EndTurn(TurnEnd::Incomplete(why)) => {
-                self.fact(at, number, &format!("left undone: {why}"))
+                self.fact(when, &format!("left undone: {why}"))
             }
-            Output::EndTurn(TurnEnd::Deposed) => {
-                self.fact(at, number, "another route service is active")
-            }
+            Output::EndTurn(TurnEnd::Deposed) => self.fact(when, "another route service is active"),
             Output::EndTurn(TurnEnd::OtherTopology) => {
-                self.fact(at, number, "the TIC has another topology")
+                self.fact(when, "the TIC has another topology")
             }
             Output::ReadBack { .. } | Output::List { .. } | Output::EndTurn(TurnEnd::Complete) => {
                 Ok(())
@@ -317,51 +321,32 @@ impl Printer<'_> {
         }
     }
 
-    fn write(
-        &mut self,
-        replay: &Replay<'_>,
-        step: &Step,
-        generation: u64,
-        write: &SwitchWrite,
-        reason: Option<WriteReason>,
-    ) -> Result<(), Failure> {
-        let held: BTreeMap<(u8, u16), PortSet> = replay
-            .reconciler()
-            .held(write.switch)
-            .into_iter()
-            .map(|entry| ((entry.in_port, entry.color), entry.out))
-            .collect();
-        for entry in &write.entries {
-            self.summary.written_entries += 1;
+    /// Texts of the entries of a write, with the groups whose trees use them.
+    fn entries(&self, replay: &Replay<'_>, write: &SwitchWrite) -> Vec<(String, BTreeSet<String>)> {
+        let held = replay.reconciler().held(write.switch).into_iter();
+        let held: BTreeMap<(u8, u16), PortSet> =
+            held.map(|entry| ((entry.in_port, entry.color), entry.out)).collect();
+        let entries = write.entries.iter().map(|entry| {
             let before = held.get(&(entry.in_port, entry.color)).copied().unwrap_or_default();
-            let groups: BTreeSet<String> = replay
-                .groups_at(write.switch, entry.color)
-                .into_iter()
-                .map(str::to_owned)
-                .collect();
-            let why = reason.map_or("", reason_text);
-            let text = format!(
-                "write {generation}: port {} color {}: {before:?} -> {:?}, {why}",
-                entry.in_port, entry.color, entry.out
-            );
-            let switch = Some(self.graph.switch_label(write.switch));
-            self.line(step.at, step.number, text, switch, groups)?;
-        }
-        Ok(())
+            let (port, color) = (entry.in_port, entry.color);
+            let groups = replay.groups_at(write.switch, color);
+            let text = format!("port {port} color {color}: {before:?} -> {:?}", entry.out);
+            (text, groups.into_iter().map(str::to_owned).collect())
+        });
+        entries.collect()
     }
 
     fn name(&self, gn: Gn) -> String {
         self.names.get(&gn).cloned().unwrap_or_else(|| format!("group number {gn}"))
     }
 
-    fn fact(&mut self, at: Moment, number: usize, text: &str) -> Result<(), Failure> {
-        self.line(at, number, text.to_owned(), None, BTreeSet::new())
+    fn fact(&mut self, when: When, text: &str) -> Result<(), Failure> {
+        self.line(when, text.to_owned(), None, BTreeSet::new())
     }
 
     fn line(
         &mut self,
-        at: Moment,
-        step: usize,
+        when: When,
         text: String,
         switch: Option<String>,
         groups: BTreeSet<String>,
@@ -372,6 +357,7 @@ impl Printer<'_> {
         if !names_group || !names_switch {
             return Ok(());
         }
+        let When { at, step } = when;
         let seconds = at.since(self.exported).as_secs_f64() - self.exported.since(at).as_secs_f64();
         let line = Line { section: self.section, step, seconds, text, switch, groups };
         output::print_text(&match self.format {
