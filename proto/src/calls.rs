@@ -205,9 +205,9 @@ fn decode<M: Message + Default>(bytes: &[u8]) -> Result<M, Status> {
     M::decode(bytes).map_err(|error| Status::internal(error.to_string()))
 }
 
-/// Passes messages on as they are.
+/// A codec for calls whose messages the caller encodes and decodes itself.
 #[derive(Clone, Copy, Debug)]
-struct BytesCodec;
+pub struct BytesCodec;
 
 impl Codec for BytesCodec {
     type Encode = Vec<u8>;

@@ -5,6 +5,8 @@
 
 mod calls;
 
+pub use calls::BytesCodec;
+
 /// Messages, clients and servers of the package `fabricast.v1`.
 pub mod v1 {
     include!("generated/fabricast.v1.rs");

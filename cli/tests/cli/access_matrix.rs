@@ -8,60 +8,21 @@
 
 use std::time::Duration;
 
-use fabricast_proto::FILE_DESCRIPTOR_SET;
+use fabricast_proto::{BytesCodec, FILE_DESCRIPTOR_SET};
 use fabricast_rpc::{
     Access, Bound, CertificateFiles, Channel, Role, Security, access_table, reason_of,
 };
 use prost::Message;
-use prost::bytes::{Buf, BufMut};
+use prost::bytes::Bytes;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 use serde_json::{Value, json};
 use tonic::client::Grpc;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::{Code, Request, Status};
 
 use crate::certificates::{Parts, issue};
 
 /// A call that has not ended by then has been let in: it waits for something.
 const LET_IN: Duration = Duration::from_millis(400);
-
-/// Passes messages on as bytes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Vec<u8>;
-    type Decode = Vec<u8>;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn encode(&mut self, item: Vec<u8>, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put_slice(&item);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
-        Ok(Some(buffer.copy_to_bytes(buffer.remaining()).to_vec()))
-    }
-}
 
 /// Objects that a request names.
 struct Objects {
@@ -78,7 +39,7 @@ struct Objects {
 #[derive(Debug)]
 enum Outcome {
     /// The answer, or its first message.
-    Answered(Vec<u8>),
+    Answered(Bytes),
     Refused(Status),
     /// It waits for something.
     LetIn,
@@ -244,7 +205,7 @@ impl Matrix {
             let stays = matches!(access.call, "AttachEndpoints" | "OpenLink");
             let keep = stays.then_some(sender);
             let requests = tokio_stream::wrappers::ReceiverStream::new(requests);
-            let answers = client.streaming(Request::new(requests), path, Raw).await?;
+            let answers = client.streaming(Request::new(requests), path, BytesCodec).await?;
             let first = answers.into_inner().message().await?;
             drop(keep);
             Ok(first.unwrap_or_default())

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fabricast_proto::v1;
 use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
+use fabricast_proto::{BytesCodec, v1};
 use fabricast_rpc::{
     AskReadiness, Authority, BoundServer, BoundSocket, CertificateFiles, Channel, Limits, Peer,
     Reason, Security, Services, reason_of, retry_after,
@@ -250,48 +250,6 @@ impl<S: tower::Service<R>, R> tower::Service<R> for Named<S> {
     }
 }
 
-/// Passes bytes on as they are.
-#[derive(Debug, Default)]
-struct Raw;
-
-impl tonic::codec::Codec for Raw {
-    type Encode = Vec<u8>;
-    type Decode = ();
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl tonic::codec::Encoder for Raw {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn encode(
-        &mut self,
-        item: Vec<u8>,
-        to: &mut tonic::codec::EncodeBuf<'_>,
-    ) -> Result<(), Status> {
-        prost::bytes::BufMut::put_slice(to, &item);
-        Ok(())
-    }
-}
-
-impl tonic::codec::Decoder for Raw {
-    type Item = ();
-    type Error = Status;
-
-    fn decode(&mut self, _: &mut tonic::codec::DecodeBuf<'_>) -> Result<Option<()>, Status> {
-        Ok(Some(()))
-    }
-}
-
 #[tokio::test]
 async fn bytes_that_are_no_message_are_the_callers_fault() {
     let (address, _serving) = serve(Security::plaintext());
@@ -300,7 +258,7 @@ async fn bytes_that_are_no_message_are_the_callers_fault() {
     {
         client.ready().await.unwrap();
         let path = format!("/{call}").parse().unwrap();
-        let refused = client.unary(tonic::Request::new(vec![0xff; 9]), path, Raw).await;
+        let refused = client.unary(tonic::Request::new(vec![0xff; 9]), path, BytesCodec).await;
         let refused = refused.unwrap_err();
         assert_eq!(refused.code(), Code::InvalidArgument, "{call}: {refused}");
         assert_eq!(reason_of(&refused).as_deref(), Some("REQUEST_UNREADABLE"));

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use fabricast_integration::{Cluster, Layout, Raw, Traffic, soon};
-use fabricast_proto::FILE_DESCRIPTOR_SET;
+use fabricast_integration::{Cluster, Layout, Traffic, soon};
+use fabricast_proto::{BytesCodec, FILE_DESCRIPTOR_SET};
 use fabricast_rpc::{Channel, Peer, reason_of};
 use fabricast_topology::Faults;
 use prost::Message;
@@ -96,7 +96,7 @@ async fn call(
     client.ready().await.map_err(|error| Status::unknown(error.to_string()))?;
     let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
     let request = Request::new(tokio_stream::once(message));
-    let answers = client.streaming(request, path.parse().unwrap(), Raw).await?;
+    let answers = client.streaming(request, path.parse().unwrap(), BytesCodec).await?;
     let mut answers = answers.into_inner();
     // A stream of news has none to tell.
     let first = tokio::time::timeout(Duration::from_millis(50), answers.message()).await;
