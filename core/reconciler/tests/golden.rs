@@ -41,6 +41,8 @@ struct World {
     /// Switches that refuse the next write.
     refusing: BTreeSet<SwitchId>,
     loses_report: bool,
+    /// Number of the latest write or report.
+    generation: u64,
     log: String,
 }
 
@@ -66,6 +68,7 @@ impl World {
             tables: BTreeMap::new(),
             refusing: BTreeSet::new(),
             loses_report: false,
+            generation: 0,
             log: String::new(),
         }
     }
@@ -181,6 +184,7 @@ impl World {
                 Reply::Read(Ok(()))
             }
             Output::Write { generation, writes, .. } => {
+                self.note(generation);
                 let mut refusals = Vec::new();
                 for write in writes {
                     let name = self.name(write.switch);
@@ -202,6 +206,7 @@ impl World {
                 Reply::Written(Ok(refusals))
             }
             Output::Report(report) => {
+                self.note(report.generation);
                 for group in &report.routes {
                     self.line(&format!("report g{}: {}", group.gn, text(&group.route)));
                 }
@@ -226,6 +231,12 @@ impl World {
             }
         };
         self.reconciler.handle(self.now, Input::Reply(reply));
+    }
+
+    /// Receivers refuse older numbers.
+    fn note(&mut self, generation: u64) {
+        assert!(generation >= self.generation, "{generation} after {}", self.generation);
+        self.generation = generation;
     }
 
     fn recording(&self) -> Recording {
@@ -378,6 +389,29 @@ fn renewed_recordings_stay_bounded_and_change_nothing() {
     assert!(renewals.iter().all(|one| *one == Renewal::NotNow));
     assert!(world.reconciler.status().settled && unrenewed.reconciler.status().settled);
     assert_eq!(world.tables, unrenewed.tables);
+}
+
+/// A turn walks 1,000 groups at most.
+#[test]
+fn recordings_of_many_groups_are_renewed() {
+    let mut world = World::new(1 << 20);
+    world.run("start");
+    let mut changes = Vec::new();
+    for group in 0..1200 {
+        world.mgids.insert(group, Mgid(2 * group));
+        changes.push(world.record_of(group));
+        changes.extend([world.joined(group, 0, "h0"), world.joined(group, 1, "h2")]);
+    }
+    world.change(changes.clone());
+    world.run("wait 3000");
+    let mut rounds = 0;
+    while world.reconciler.renew(world.now) == Renewal::NotNow {
+        world.change(changes.clone());
+        world.run("wait 3000");
+        rounds += 1;
+        assert!(rounds < 20, "it never rests");
+    }
+    assert_eq!(world.replayed(), 2);
 }
 
 #[test]

@@ -7,8 +7,8 @@
 use std::sync::{LazyLock, Mutex, Once, PoisonError};
 use std::time::Duration;
 
-use fabricast_integration::{Cluster, Layout, Raw};
-use fabricast_proto::FILE_DESCRIPTOR_SET;
+use fabricast_integration::{Cluster, Layout};
+use fabricast_proto::{BytesCodec, FILE_DESCRIPTOR_SET};
 use fabricast_rpc::{Channel, Peer, reason_of};
 use prost::Message;
 use prost_reflect::{DescriptorPool, MethodDescriptor};
@@ -216,7 +216,7 @@ async fn ended(method: &MethodDescriptor, channel: &Channel, bytes: &[u8]) -> Op
         let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
         let request = Request::new(tokio_stream::once(bytes.to_vec()));
         let path = path.parse().expect("the name of a call");
-        let answers = client.streaming(request, path, Raw).await?;
+        let answers = client.streaming(request, path, BytesCodec).await?;
         answers.into_inner().message().await.map(|_| ())
     };
     tokio::time::timeout(PATIENCE, call).await.ok()?.err()

@@ -79,8 +79,13 @@ impl Recorder {
         }
         let records = old.directory.snapshot(|gn| old.reported_route(gn))?;
         give(&mut new, Input::Watch(WatchEvent::Snapshot(vec![records])));
-        let mut output = give(&mut new, Input::Deadline);
-        while let Some(call) = output {
+        let mut output = None;
+        // A turn walks a part of the groups; the next one follows at once.
+        while output.is_some() || new.is_turn_due(now) {
+            let Some(call) = output else {
+                output = give(&mut new, Input::Deadline);
+                continue;
+            };
             let reply = match call {
                 Output::List { agent } => Reply::Listed(Ok(old.agents.owned(agent).collect())),
                 Output::ReadBack { agent, .. } => {
