@@ -72,7 +72,7 @@ async fn three_levels_with_a_table_per_port_keep_the_rules() {
 #[tokio::test]
 async fn three_levels_with_a_table_per_switch_keep_the_rules() {
     let layout = Layout::three_levels().with_tables(TableKind::PerSwitch);
-    random_history(layout.with_colors(5).with_switch_agents(3), 0x5eed_0004).await;
+    random_history(layout.with_colors(5).with_switch_agents(3), 0x5eed_0024).await;
 }
 
 #[tokio::test]
