@@ -87,7 +87,7 @@ fn the_lab_demo_counts_every_datagram() {
         "20 of 20 switches connected, 16 of 16 hosts up, 32 cables between switches"
     );
 
-    // Whatever is killed, nothing stays.
+    // Nothing stays behind when a part is killed.
     lab.kill("pids/tic");
     let output = lab.run("status", &["--brief"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");

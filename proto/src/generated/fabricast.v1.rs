@@ -12388,7 +12388,8 @@ pub mod route_service_client {
                 )
                 .await
         }
-        /// Returns what the route service was given and has done lately, as a file for `fabricast debug replay`, in parts of 1 MiB at most.
+        /// Returns the recording of the latest inputs, a file for `fabricast debug replay`, in parts of
+        /// 1 MiB at most.
         /// Errors: UNAVAILABLE / NOT_LEADER, FAILED_PRECONDITION / NOTHING_RECORDED.
         pub async fn download_recording(
             &mut self,
@@ -12467,7 +12468,8 @@ pub mod route_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Returns what the route service was given and has done lately, as a file for `fabricast debug replay`, in parts of 1 MiB at most.
+        /// Returns the recording of the latest inputs, a file for `fabricast debug replay`, in parts of
+        /// 1 MiB at most.
         /// Errors: UNAVAILABLE / NOT_LEADER, FAILED_PRECONDITION / NOTHING_RECORDED.
         async fn download_recording(
             &self,
