@@ -19,6 +19,7 @@ import time
 verb, group, port, own = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 more = sys.argv[5:]
 PLACE = socket.inet_aton(group) + socket.inet_aton(own)
+MADE_UP = 10  # datagrams that a sender who is late sends at once
 IPV4, UDP_START = 0x0800, 14 + 20  # of a frame: our packets of IP have no options
 sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
@@ -101,14 +102,18 @@ def joins(count):
 
 
 def send(rate, goes_on):
-    """Keeps the pace even if single sends are late; returns how many it sent."""
+    """Keeps the pace; returns how many it sent. After a pause it makes up for the last few only: more of them at once
+    are lost at the first switch.
+    """
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(own))
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
-    begun, number = time.monotonic(), 0
+    due, number = time.monotonic(), 0
     while goes_on(number):
         sock.sendto(struct.pack("!I", number).ljust(64, b"."), (group, port))
         number += 1
-        time.sleep(max(0.0, begun + number / rate - time.monotonic()))
+        now = time.monotonic()
+        due = max(due + 1 / rate, now - MADE_UP / rate)
+        time.sleep(max(0.0, due - now))
     return number
 
 
