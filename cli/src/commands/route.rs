@@ -5,6 +5,7 @@ mod audit;
 mod explain;
 mod live;
 mod plan;
+mod rebalance;
 mod verify;
 
 use clap::Subcommand;
@@ -27,6 +28,8 @@ pub(crate) enum RouteCommand {
     /// Explain the route of a group of a running control plane, or with `--topology` as it would be
     /// planned.
     Explain(explain::ExplainArgs),
+    /// Move groups to spanning trees on which their packets cross fewer links, without losing any.
+    Rebalance(rebalance::RebalanceArgs),
     /// Show the state of the running route service.
     Status {
         #[command(flatten)]
@@ -45,6 +48,7 @@ impl Run for RouteCommand {
                 Some(topology) => explain::run(topology, &args, format),
                 None => block_on(explain_running(args.group, &args.server, format)),
             },
+            Self::Rebalance(args) => block_on(rebalance::run(&args, format)),
             Self::Status { server } => block_on(async {
                 let remote = Remote::new(&server)?;
                 let answer = remote.route_status().await?;

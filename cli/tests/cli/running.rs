@@ -147,6 +147,7 @@ fn everything_is_driven_from_the_command_line() {
     the_fabric_breaks_and_heals(&up);
     maintenance::nodes_are_drained_and_resumed(&up);
     maintenance::links_are_drained_and_resumed(&up, "jobs/1");
+    maintenance::groups_are_rebalanced(&up);
     nodes_die_and_return(&up);
     a_node_that_comes_and_goes_is_suppressed(&up);
     files_of_groups_are_formed_or_refused_whole(&up);

@@ -18,8 +18,8 @@ use fabricast_groups::ids::Gn;
 use fabricast_groups::names::EndpointName;
 use fabricast_groups::record::{Colors, Route, RouteState};
 use fabricast_routing::{
-    BuildError, Change, EngineKind, EngineOptions, GroupPlan, Plan, PortLoads, RouteReason,
-    RoutingEngine, TableImage, VirtualGroup, build_engine, virtual_group_entries,
+    BuildError, Change, EngineKind, EngineOptions, GroupPlan, HomedGroup, Plan, PortLoads,
+    RouteReason, RoutingEngine, TableImage, VirtualGroup, build_engine, virtual_group_entries,
 };
 use fabricast_topology::{
     EndpointId, FatTree, Faults, Graph, Mgid, NotFatTree, PortId, SwitchId, TableEntry,
@@ -106,6 +106,15 @@ pub(crate) struct ReplacedTree {
     pub(crate) color: u16,
     /// Switches where it had ports, rising.
     pub(crate) switches: Vec<SwitchId>,
+}
+
+/// The groups as a search for better homes needs them.
+#[derive(Clone, Debug)]
+pub struct PlannedForSearch {
+    /// Parts of the fabric that have failed.
+    pub faults: Faults,
+    /// Name of each planned group, and the group.
+    pub groups: Vec<(String, HomedGroup)>,
 }
 
 impl Planner {
@@ -490,6 +499,19 @@ impl Planner {
     fn cut_off(&self, plan: &GroupPlan<'_>) -> Vec<EndpointName> {
         let name = |endpoint| EndpointName::new(self.graph.endpoint_name(endpoint)).ok();
         plan.cut_off.iter().filter_map(|cut| name(cut.endpoint)).collect()
+    }
+
+    /// The groups that the engine plans, by name, and the faults.
+    pub(crate) fn planned_groups(&self, directory: &DirectoryCache) -> PlannedForSearch {
+        let planned = |(gn, group): (&Gn, &CachedGroup)| {
+            let home = self.planned.mgid(*gn)?;
+            let mut members = self.engine.members(home)?;
+            members.sort_unstable();
+            let homed = HomedGroup { home, members, exclusive: group.exclusive };
+            Some((group.name().to_owned(), homed))
+        };
+        let groups = directory.groups.iter().filter_map(planned).collect();
+        PlannedForSearch { faults: self.engine.faults().clone(), groups }
     }
 
     /// The engine's name and plan, and what it says of the topology.

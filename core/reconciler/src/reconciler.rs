@@ -23,8 +23,8 @@ use crate::drift::DriftList;
 use crate::interface::{Event, GroupRoute, Input, Output, Reply, SwitchTable, Timing, WatchEvent};
 use crate::pace::Pace;
 use crate::planner::{
-    Handover, PlanError, PlanStatus, Planner, RouteExplanation, has_color, needs_swap,
-    sender_points, withdrawal,
+    Handover, PlanError, PlanStatus, PlannedForSearch, Planner, RouteExplanation, has_color,
+    needs_swap, sender_points, withdrawal,
 };
 use crate::recorded::RecordedChoices;
 use crate::retiring::RetiringTrees;
@@ -221,6 +221,11 @@ impl Reconciler {
     /// Explains the route of a group; `None` if there is no such group.
     pub fn explain(&self, group: &str) -> Option<RouteExplanation> {
         self.planner.explain(&self.directory, group)
+    }
+
+    /// Returns the planned groups, to look for better homes. Cost: all memberships.
+    pub fn planned_groups(&self) -> PlannedForSearch {
+        self.planner.planned_groups(&self.directory)
     }
 
     /// Returns the entries that a switch has confirmed, rising by input port and color.

@@ -263,6 +263,16 @@ impl MgidAllocator {
         choice.map(|choice| choice.mgid)
     }
 
+    /// Lists the free MGIDs of a spanning tree, rising.
+    pub fn free_mgids(&self, spt: u32) -> impl Iterator<Item = Mgid> {
+        let MgidPlanner { space, limit, taken, .. } = &self.planner;
+        let taken = taken.get(&spt);
+        let first = taken.map_or(0, TakenTurns::first_free);
+        let free = (first..).filter(move |turn| taken.is_none_or(|taken| !taken.contains(*turn)));
+        let mgids = free.map_while(move |turn| turn.checked_mul(space.total())?.checked_add(spt));
+        mgids.take_while(move |mgid| limit.is_none_or(|limit| *mgid < limit)).map(Mgid)
+    }
+
     /// Chooses an MGID for a group; changes nothing. None if all are taken.
     ///
     /// Cost: the spanning trees there are, and the groups of the members up to a bound.

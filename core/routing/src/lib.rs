@@ -10,6 +10,7 @@
 mod advice;
 mod allocator;
 mod baselines;
+mod better_homes;
 mod build_engine;
 mod c_mr4lms;
 mod capacity;
@@ -41,6 +42,7 @@ pub use allocator::{
     AllocatorError, BatchGroup, BatchMgid, Choice, LayerHint, MgidAllocator, MgidPlanner, Wanted,
 };
 pub use baselines::{Baseline, BaselineRule};
+pub use better_homes::{BetterHomes, HomeError, HomeMove, HomeSearch, HomedGroup, better_homes};
 pub use build_engine::{build_engine, mgid_space, refused_options};
 pub use c_mr4lms::{DynamicRootEngine, FixedRootEngine};
 pub use capacity::{

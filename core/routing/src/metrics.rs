@@ -103,7 +103,7 @@ pub fn efi_by_port(graph: &Graph, plan: &Plan) -> Vec<u32> {
 
 /// Walks the ports of the trees of one virtual group, those of endpoints once: both trees have
 /// them.
-fn ports_once<'a>(
+pub(crate) fn ports_once<'a>(
     graph: &'a Graph,
     trees: &'a [VirtualGroup<'_>],
 ) -> impl Iterator<Item = PortId> + 'a {

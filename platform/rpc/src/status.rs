@@ -228,6 +228,8 @@ reasons! {
     ManagementKeyWrong => PermissionDenied / "MANAGEMENT_KEY_WRONG",
     /// The route service records nothing, or has dropped what it had.
     NothingRecorded => FailedPrecondition / "NOTHING_RECORDED",
+    /// The engine chooses the spanning trees of groups itself.
+    NoHomes => FailedPrecondition / "NO_HOMES",
     /// The store has no space left; nothing was changed.
     StoreFull => ResourceExhausted / "STORE_FULL",
     /// The store failed; nothing was acknowledged.

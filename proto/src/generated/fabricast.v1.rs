@@ -4285,6 +4285,19 @@ pub struct Route {
     #[prost(enumeration = "RouteReason", tag = "8")]
     pub reason_code: i32,
 }
+/// A group that gets another spanning tree.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GroupMove {
+    /// Required. Name of the group.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// MGID whose spanning tree it is on: its home, or its own.
+    #[prost(uint32, tag = "2")]
+    pub from_mgid: u32,
+    /// An MGID of the spanning tree that it gets; the TIC takes the smallest free one of that tree.
+    #[prost(uint32, tag = "3")]
+    pub to_mgid: u32,
+}
 /// Why a route is as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -5155,6 +5168,23 @@ pub struct ReportRoutesResponse {
     #[prost(uint64, tag = "1")]
     pub revision: u64,
 }
+/// Request of MoveGroups.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MoveGroupsRequest {
+    /// Required. The moves, 1000 at most, and each group once.
+    #[prost(message, repeated, tag = "1")]
+    pub moves: ::prost::alloc::vec::Vec<GroupMove>,
+}
+/// Response of MoveGroups.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MoveGroupsResponse {
+    /// Names of the groups that move.
+    #[prost(string, repeated, tag = "1")]
+    pub moved_groups: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Revision of the records with the moves.
+    #[prost(uint64, tag = "2")]
+    pub revision: u64,
+}
 /// Generated client implementations.
 pub mod tic_service_client {
     #![allow(
@@ -5527,6 +5557,26 @@ pub mod tic_service_client {
                 )
                 .await
         }
+        /// Moves groups to other spanning trees, as RouteService.PlanRebalance plans. Their members keep the
+        /// MGID, and lose no packets. A group is left out if it is gone, not where it is said to be or
+        /// exclusive, or if no MGID of the tree is free.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        pub async fn move_groups(
+            &mut self,
+            request: impl tonic::IntoRequest<super::MoveGroupsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::MoveGroupsResponse>,
+            tonic::Status,
+        > {
+            let method = GrpcMethod::new("fabricast.v1.TicService", "MoveGroups");
+            crate::calls::unary(
+                    &mut self.inner,
+                    "/fabricast.v1.TicService/MoveGroups",
+                    method,
+                    request.into_request(),
+                )
+                .await
+        }
         /// Status report of several nodes and their group agents; the answer says which groups they are
         /// behind on. Each node reports, also one without group agents: the TIC probes a node whose report
         /// is overdue, and expels it if it does not answer.
@@ -5885,6 +5935,17 @@ pub mod tic_service_server {
             request: tonic::Request<super::ResumeNodeRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ResumeNodeResponse>,
+            tonic::Status,
+        >;
+        /// Moves groups to other spanning trees, as RouteService.PlanRebalance plans. Their members keep the
+        /// MGID, and lose no packets. A group is left out if it is gone, not where it is said to be or
+        /// exclusive, or if no MGID of the tree is free.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        async fn move_groups(
+            &self,
+            request: tonic::Request<super::MoveGroupsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::MoveGroupsResponse>,
             tonic::Status,
         >;
         /// Status report of several nodes and their group agents; the answer says which groups they are
@@ -6312,6 +6373,22 @@ pub mod tic_service_server {
                         req,
                         |request| async move {
                             <T as TicService>::resume_node(&inner, request).await
+                        },
+                    )
+                }
+                "/fabricast.v1.TicService/MoveGroups" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_unary(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as TicService>::move_groups(&inner, request).await
                         },
                     )
                 }
@@ -12239,6 +12316,68 @@ pub struct TableDrift {
     #[prost(uint32, tag = "6")]
     pub altered_entries: u32,
 }
+/// Request of PlanRebalance.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PlanRebalanceRequest {
+    /// Most moves, up to 1000; 0 is 100.
+    #[prost(uint32, tag = "1")]
+    pub most_moves: u32,
+}
+/// Response of PlanRebalance.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlanRebalanceResponse {
+    /// The moves, those of the most crowded trees first. None if no group would be better off elsewhere.
+    #[prost(message, repeated, tag = "1")]
+    pub moves: ::prost::alloc::vec::Vec<PlannedMove>,
+    /// The plan without these moves.
+    #[prost(message, optional, tag = "2")]
+    pub before: ::core::option::Option<RebalanceFigures>,
+    /// The plan with all of them.
+    #[prost(message, optional, tag = "3")]
+    pub after: ::core::option::Option<RebalanceFigures>,
+    /// Not all groups were looked at; after these moves there may be more.
+    #[prost(bool, tag = "4")]
+    pub partial: bool,
+}
+/// A move, and what it gains after those before it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PlannedMove {
+    /// The group and the homes.
+    #[prost(message, optional, tag = "1")]
+    pub r#move: ::core::option::Option<GroupMove>,
+    /// Number of the spanning tree that the group gets.
+    #[prost(uint32, tag = "2")]
+    pub spanning_tree: u32,
+    /// Groups that get a route by it.
+    #[prost(uint32, tag = "3")]
+    pub newly_routed_groups: u32,
+    /// Links that packets cross less, if each group sends one; negative if newly routed groups take
+    /// more.
+    #[prost(int64, tag = "4")]
+    pub saved_links: i64,
+}
+/// Figures of a plan.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct RebalanceFigures {
+    /// Groups with a tree.
+    #[prost(uint32, tag = "1")]
+    pub routed_groups: u32,
+    /// Sum of the EFI of all links: those that packets cross if each group sends one.
+    #[prost(uint64, tag = "2")]
+    pub crossed_links: u64,
+    /// Largest number of groups whose packets cross one link between switches (EFI).
+    #[prost(uint32, tag = "3")]
+    pub max_efi: u32,
+    /// Mean EFI over the links between switches that carry a group.
+    #[prost(double, tag = "4")]
+    pub mean_efi: f64,
+    /// Largest number of groups that share one tree (TFI).
+    #[prost(uint32, tag = "5")]
+    pub max_tfi: u32,
+    /// Mean TFI over the trees.
+    #[prost(double, tag = "6")]
+    pub mean_tfi: f64,
+}
 /// Generated client implementations.
 pub mod route_service_client {
     #![allow(
@@ -12388,6 +12527,26 @@ pub mod route_service_client {
                 )
                 .await
         }
+        /// Looks for groups that would be better off on other spanning trees, as groups get theirs one after the
+        /// other; changes nothing. TicService.MoveGroups makes such moves. Takes up to some seconds.
+        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED, FAILED_PRECONDITION / NO_HOMES where the engine chooses
+        /// trees itself, UNAVAILABLE / NOT_LEADER.
+        pub async fn plan_rebalance(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PlanRebalanceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PlanRebalanceResponse>,
+            tonic::Status,
+        > {
+            let method = GrpcMethod::new("fabricast.v1.RouteService", "PlanRebalance");
+            crate::calls::unary(
+                    &mut self.inner,
+                    "/fabricast.v1.RouteService/PlanRebalance",
+                    method,
+                    request.into_request(),
+                )
+                .await
+        }
         /// Returns the recording of the latest inputs, a file for `fabricast debug replay`, in parts of
         /// 1 MiB at most.
         /// Errors: UNAVAILABLE / NOT_LEADER, FAILED_PRECONDITION / NOTHING_RECORDED.
@@ -12457,6 +12616,17 @@ pub mod route_service_server {
             request: tonic::Request<super::ListTableDriftsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListTableDriftsResponse>,
+            tonic::Status,
+        >;
+        /// Looks for groups that would be better off on other spanning trees, as groups get theirs one after the
+        /// other; changes nothing. TicService.MoveGroups makes such moves. Takes up to some seconds.
+        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED, FAILED_PRECONDITION / NO_HOMES where the engine chooses
+        /// trees itself, UNAVAILABLE / NOT_LEADER.
+        async fn plan_rebalance(
+            &self,
+            request: tonic::Request<super::PlanRebalanceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PlanRebalanceResponse>,
             tonic::Status,
         >;
         /// Server streaming response type for the DownloadRecording method.
@@ -12604,6 +12774,22 @@ pub mod route_service_server {
                         req,
                         |request| async move {
                             <T as RouteService>::list_table_drifts(&inner, request).await
+                        },
+                    )
+                }
+                "/fabricast.v1.RouteService/PlanRebalance" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_unary(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as RouteService>::plan_rebalance(&inner, request).await
                         },
                     )
                 }

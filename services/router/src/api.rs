@@ -1,14 +1,16 @@
 //! The gRPC API of the route service.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::route_service_server::RouteService;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
+use fabricast_routing::HomeError;
 use fabricast_rpc::{Leader, Reason};
 use fabricast_topology::ibnetdiscover;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
@@ -17,6 +19,10 @@ use crate::standby::ActiveRouter;
 
 /// Longest wait for the TIC when it is asked for its revision.
 const TIC_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Moves of groups that are planned unless the request says otherwise, and at most.
+const USUAL_MOVES: u32 = 100;
+const MOST_MOVES: u32 = 1000;
 
 /// Bytes of a part of a recording.
 const PART: usize = 1 << 20;
@@ -29,6 +35,8 @@ pub(crate) struct RouteServer {
     pub(crate) queries: mpsc::Sender<Query>,
     pub(crate) active: ActiveRouter,
     pub(crate) tic: Leader,
+    /// Permit for a search for better homes.
+    pub(crate) searches: Arc<Semaphore>,
 }
 
 impl RouteServer {
@@ -93,6 +101,33 @@ impl RouteService for RouteServer {
             return Err(self.not_active());
         }
         self.query(Query::Drifts).await.map(Response::new)
+    }
+
+    async fn plan_rebalance(
+        &self,
+        request: Request<v1::PlanRebalanceRequest>,
+    ) -> Result<Response<v1::PlanRebalanceResponse>, Status> {
+        let most = match request.into_inner().most_moves {
+            0 => USUAL_MOVES,
+            asked @ 1..=MOST_MOVES => asked,
+            asked => {
+                let text = format!("most_moves: {asked} exceeds the limit of {MOST_MOVES}");
+                return Err(Reason::LimitReached.status(text, &[("field", "most_moves")]));
+            }
+        };
+        if self.active.own_term() == 0 {
+            return Err(self.not_active());
+        }
+        // One search at a time: each takes a processor.
+        let stopping = || Reason::ShuttingDown.status("the route service is stopping", &[]);
+        let permit = Arc::clone(&self.searches).acquire_owned().await.map_err(|_| stopping())?;
+        let query = self.query(Query::Homes).await?;
+        let answer = tokio::task::spawn_blocking(move || {
+            let _permit = permit; // held to the end, also if the caller goes away
+            query.answer(most as usize)
+        });
+        let refused = |error: HomeError| Reason::NoHomes.status(error.to_string(), &[]);
+        answer.await.map_err(|_| stopping())?.map(Response::new).map_err(refused)
     }
 
     async fn download_recording(

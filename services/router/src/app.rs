@@ -31,7 +31,7 @@ use fabricast_config::RouterConfig;
 use fabricast_proto::v1::route_service_server::RouteServiceServer;
 use fabricast_rpc::{BindError, BoundServer, Leader, Peer, PeerError, Security, Services};
 use thiserror::Error;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tonic::codegen::BoxFuture;
 
@@ -84,7 +84,9 @@ impl App {
         let server = BoundServer::bind(config.listen)?.secured(security);
         let (sender, queries) = mpsc::channel(QUEUE);
         let active = ActiveRouter::default();
-        let api = RouteServer { queries: sender, active: active.clone(), tic: tic.clone() };
+        let searches = Arc::new(Semaphore::new(1));
+        let api =
+            RouteServer { queries: sender, active: active.clone(), tic: tic.clone(), searches };
         let known = active.clone();
         let mut services = Services::new("router")
             .with(RouteServiceServer::new(api.clone()))

@@ -6,9 +6,10 @@ use std::time::Duration;
 use fabricast_groups::Moment;
 use fabricast_proto::v1;
 use fabricast_reconciler::{
-    Event, Generations, Input, Output, Recorder, Recording, Renewal, Reply, RouteExplanation,
-    Setup, TurnEnd, WatchEvent,
+    Event, Generations, Input, Output, PlannedForSearch, Recorder, Recording, Renewal, Reply,
+    RouteExplanation, Setup, TurnEnd, WatchEvent,
 };
+use fabricast_routing::HomeSearch;
 use fabricast_rpc::Backoff;
 use fabricast_telemetry::audit;
 use fabricast_telemetry::traces::{Side, Span};
@@ -17,6 +18,7 @@ use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
+use crate::better_homes::HomeQuery;
 use crate::counters::Loads;
 use crate::environment::Environment;
 use crate::run_error::RunError;
@@ -35,6 +37,8 @@ pub(crate) enum Query {
         reply: oneshot::Sender<Option<v1::RouteExplanation>>,
     },
     Drifts(oneshot::Sender<v1::ListTableDriftsResponse>),
+    /// The planned groups, to look for better homes.
+    Homes(oneshot::Sender<HomeQuery>),
     /// The recording, without the text of the topology; `None` if nothing is recorded.
     Recording(oneshot::Sender<Option<(Recording, Arc<Graph>)>>),
 }
@@ -312,6 +316,15 @@ impl<O: Environment> ControlLoop<O> {
                 let graph = &self.topology.graph;
                 let encode = |one: RouteExplanation| wire::encode_explanation(graph, one);
                 drop(reply.send(explanation.map(encode)));
+            }
+            Query::Homes(reply) => {
+                let RoutingSettings { engine, engine_options, .. } = self.settings;
+                let PlannedForSearch { faults, groups } = self.reconciler.planned_groups();
+                let (names, groups) = groups.into_iter().unzip();
+                let graph = self.topology.graph.clone();
+                let options = engine_options;
+                let search = HomeSearch { graph, kind: engine, options, faults, groups };
+                drop(reply.send(HomeQuery { search, names }));
             }
             Query::Recording(reply) => {
                 let now = self.environment.now();

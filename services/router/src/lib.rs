@@ -9,6 +9,7 @@
 mod aggregation;
 mod api;
 mod app;
+mod better_homes;
 mod control_loop;
 mod counters;
 mod default_engine;

@@ -46,3 +46,56 @@ pub(super) fn links_are_drained_and_resumed(up: &Up, group: &str) {
     assert_eq!(up.ok(&["link", "list"]), "no link is drained\n");
     up.settled();
 }
+
+/// Two groups are given MGIDs of one tree, and share it; then one of them moves.
+pub(super) fn groups_are_rebalanced(up: &Up) {
+    let rebalance = ["route", "rebalance"];
+    let dry_run = [&rebalance[..], &["--dry-run"]].concat();
+    up.run(&[&rebalance[..], &["--most", "0"]].concat()).refused(2, "0 is not in 1..=1000");
+    up.ok(&rebalance); // what the groups so far can gain
+    up.settled();
+    let nothing = "no group would be better off on another spanning tree\n";
+    assert_eq!(up.ok(&rebalance), nothing);
+
+    let colors = up.json(&["route", "status"])["colors"].as_u64().expect("a number");
+    let nodes = names(&up.json(&["node", "list"])["nodes"], "name");
+    let join = |group: &str, mgid: u64| {
+        // Groups of the same members lose nothing by sharing a tree.
+        let first = usize::from(group != "near/0");
+        for node in [&nodes[first], &nodes[nodes.len() - 1]] {
+            up.ok(&["group", "join", group, "--node", node, "--mgid", &mgid.to_string()]);
+        }
+        up.routed(group, 2);
+        up.json(&["route", "explain", "--group", group])
+    };
+    let first = join("near/0", 1_000_000);
+    let home = |explained: &serde_json::Value| explained["homeSpanningTree"].as_u64();
+    let second = (1..).find_map(|turn: u64| {
+        let group = format!("near/{turn}");
+        let is_found = home(&join(&group, 1_000_000 + turn * colors)) == home(&first);
+        if !is_found {
+            up.ok(&["group", "delete", &group]);
+        }
+        is_found.then_some(group)
+    });
+    let second = second.expect("MGIDs of one tree come again");
+    up.settled();
+    let sharers = |group: &str| {
+        let explained = up.json(&["route", "explain", "--group", group]);
+        explained["sharesWith"].as_array().map_or(0, Vec::len)
+    };
+    assert_eq!(sharers(&second), 1);
+    let planned = up.ok(&dry_run);
+    assert!(planned.ends_with("1 groups would move\n"), "{planned}");
+    assert_eq!(sharers(&second), 1, "a dry run changes nothing");
+    let moved = up.json(&rebalance);
+    let group = moved["moves"][0]["group"].clone();
+    assert_eq!(moved["movedGroups"], serde_json::json!([group]));
+    assert!(moved["before"]["crossedLinks"].as_u64() > moved["after"]["crossedLinks"].as_u64());
+    up.settled();
+    assert_eq!(sharers(&second), 0);
+    assert_eq!(up.ok(&rebalance), nothing);
+    for group in ["near/0", &second] {
+        up.ok(&["group", "delete", group]);
+    }
+}

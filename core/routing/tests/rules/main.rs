@@ -1,6 +1,7 @@
 //! Rules R1 to R4 as laws over random fabrics, faults and histories.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod better_homes;
 mod dynamic_pairs;
 mod dynamic_root;
 mod fabrics;

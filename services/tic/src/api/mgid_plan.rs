@@ -3,18 +3,24 @@
 //! `PlanMgids` shows the choices, and `FormGroups` forms groups with them, so a plan is what is
 //! formed as long as no group changes in between.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use fabricast_groups::command::GroupMove;
 use fabricast_groups::directory::Directory;
+use fabricast_groups::ids::Gn;
 use fabricast_groups::names::{EndpointName, GroupName};
+use fabricast_proto::v1;
 use fabricast_routing::{AllocatorError, BatchGroup, BatchMgid, Choice, MgidPlanner};
 use fabricast_rpc::Reason;
 use fabricast_topology::{Graph, Mgid};
 use tonic::Status;
 
-use crate::api::status;
+use crate::api::{fields, status};
 use crate::records::Records;
+
+/// Most groups that move with one request; each costs the writer its members.
+const MOST_MOVES: usize = 1000;
 
 /// A group that an MGID is planned for.
 #[derive(Debug)]
@@ -57,6 +63,34 @@ impl GroupOutline {
         }
         newcomers.into_iter().collect()
     }
+}
+
+/// Reads moves of groups, each group once; leaves out groups that do not exist.
+///
+/// - Returns the moves, and the names of their groups by GN.
+///
+/// # Errors
+///
+/// More moves than one request may have, or an invalid name.
+pub(crate) fn read_moves(
+    records: &Records,
+    asked: Vec<v1::GroupMove>,
+) -> Result<(Vec<GroupMove>, BTreeMap<Gn, String>), Status> {
+    if asked.len() > MOST_MOVES {
+        let text = format!("moves: {} exceed the limit of {MOST_MOVES}", asked.len());
+        return Err(Reason::LimitReached.status(text, &[("field", "moves")]));
+    }
+    let (mut moves, mut names) = (Vec::with_capacity(asked.len()), BTreeMap::new());
+    for v1::GroupMove { group, from_mgid, to_mgid } in asked {
+        let name = fields::name("moves.group", &group, GroupName::new)?;
+        let found = records.read(|directory| directory.find_group(&name));
+        if let Some(gn) = found
+            && names.insert(gn, group).is_none()
+        {
+            moves.push(GroupMove { gn, from: Mgid(from_mgid), to: Mgid(to_mgid) });
+        }
+    }
+    Ok((moves, names))
 }
 
 /// Chooses MGIDs for groups, one for each in their order; of a group that exists, that of the

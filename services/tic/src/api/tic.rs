@@ -38,8 +38,8 @@ use crate::writer::directory::{
 };
 use crate::writer::queue::WriterQueue;
 use crate::writer::requests::{
-    AcquireRouteTerm, CopyMgidPlanner, FollowFabric, PutFailedElements, ReleaseRouteTerm,
-    RenewRouteTerm, ReportRoutes,
+    AcquireRouteTerm, CopyMgidPlanner, FollowFabric, MoveToTrees, PutFailedElements,
+    ReleaseRouteTerm, RenewRouteTerm, ReportRoutes,
 };
 
 /// Plans of MGIDs that are made at one time; each keeps a processor busy.
@@ -323,6 +323,19 @@ impl v1::tic_service_server::TicService for Tic {
         tracing::info!(node = %node.name, "node resumed");
         let node = Some(encode_node(&node, wall_clock()));
         Ok(Response::new(v1::ResumeNodeResponse { node }))
+    }
+
+    async fn move_groups(
+        &self,
+        request: Request<v1::MoveGroupsRequest>,
+    ) -> Result<Response<v1::MoveGroupsResponse>, Status> {
+        let asked = request.into_inner().moves;
+        let (moves, mut names) = mgid_plan::read_moves(&self.records, asked)?;
+        let moved = self.queue.write(MoveToTrees(moves)).await?;
+        let moved_groups: Vec<String> =
+            moved.answer.iter().filter_map(|one| names.remove(&one.gn)).collect();
+        tracing::info!(groups = moved_groups.len(), "groups moved to other spanning trees");
+        Ok(Response::new(v1::MoveGroupsResponse { moved_groups, revision: moved.revision.0 }))
     }
 
     async fn report_group_agents(

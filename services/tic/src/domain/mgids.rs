@@ -196,6 +196,18 @@ impl MgidAllocations {
         Some(GroupMove { gn, from, to: self.allocator.choose_alone(from, tried)? })
     }
 
+    /// Gives each move a free MGID of the tree that it names; leaves out moves to trees without
+    /// one.
+    pub(crate) fn free_homes(&self, moves: &[GroupMove]) -> Vec<GroupMove> {
+        let mut given = BTreeSet::new();
+        let homed = moves.iter().filter_map(|one| {
+            let mut free = self.allocator.free_mgids(self.space.spt(one.to));
+            let to = free.find(|mgid| given.insert(*mgid))?;
+            Some(GroupMove { to, ..*one })
+        });
+        homed.collect()
+    }
+
     /// Notes that a group has a tree.
     pub(crate) fn has_tree(&mut self, gn: Gn) {
         self.tried.remove(&gn);

@@ -101,6 +101,27 @@ impl WriteRequest for ReportRoutes {
     }
 }
 
+/// Moves groups to other spanning trees; replies with the moves that were made.
+#[derive(Debug)]
+pub(crate) struct MoveToTrees(pub(crate) Vec<GroupMove>);
+
+impl WriteRequest for MoveToTrees {
+    type Reply = Decided<Vec<GroupMove>>;
+
+    fn decide(
+        self,
+        state: &mut WriterState,
+        writes: &mut BatchWrites,
+    ) -> Result<Self::Reply, WriteError> {
+        let directory = &state.directory;
+        let is_exclusive = |gn| directory.group(gn).is_some_and(|group| group.exclusive);
+        let asked: Vec<GroupMove> =
+            self.0.into_iter().filter(|one| !is_exclusive(one.gn)).collect();
+        let moves = state.mgids.free_homes(&asked);
+        state.decide(MoveGroups(moves), writes)
+    }
+}
+
 /// Chooses nodes for a job and creates it; a repeated request gets the job that it created.
 #[derive(Debug)]
 pub(crate) struct PlaceJob {

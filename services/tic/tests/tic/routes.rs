@@ -101,6 +101,64 @@ async fn an_exclusive_group_that_would_share_its_tree_moves_until_it_has_one() {
     assert_eq!(tic.group("mine").await.unwrap().home_mgid, last.home_mgid, "all were tried");
 }
 
+/// The space of these tests: two groups that are asked onto one tree get different MGIDs of it.
+#[tokio::test]
+async fn groups_move_to_the_trees_that_are_asked_for() {
+    let tic = Tic::on_memory().await;
+    tic.register(0).await;
+    for name in ["a", "b", "c"] {
+        tic.join(name, 0, "p").await;
+    }
+    let alone = v1::JoinGroupRequest { exclusive: true, ..join("alone", 0, "p") };
+    tic.client.clone().join_group(alone).await.unwrap();
+    let group = async |name: &str| tic.group(name).await.unwrap();
+    let (a, b, c, alone) =
+        (group("a").await, group("b").await, group("c").await, group("alone").await);
+    let one = |group: &v1::Group, from_mgid, to_mgid| v1::GroupMove {
+        group: group.name.clone(),
+        from_mgid,
+        to_mgid,
+    };
+    let moved = async |moves| {
+        let request = v1::MoveGroupsRequest { moves };
+        tic.client.clone().move_groups(request).await.map(tonic::Response::into_inner)
+    };
+    let missing = v1::Group { name: "gone".to_owned(), ..Default::default() };
+    let answer = moved(vec![
+        one(&a, a.mgid, c.mgid),
+        one(&b, b.mgid, c.mgid),
+        one(&c, c.mgid + 1, a.mgid), // it is not there
+        one(&alone, alone.mgid, c.mgid),
+        one(&missing, 0, 1),
+    ]);
+    let answer = answer.await.unwrap();
+    assert_eq!(answer.moved_groups, ["a", "b"]);
+    let homes = [group("a").await, group("b").await].map(|group| group.home_mgid.unwrap());
+    assert_ne!(homes[0], homes[1]);
+    let planned = tic.client.clone().plan_mgids(v1::PlanMgidsRequest::default()).await;
+    planned.unwrap();
+    for (before, after) in [(&a, group("a").await), (&b, group("b").await)] {
+        assert_eq!(after.mgid, before.mgid, "members keep it");
+        assert!(after.members_revision > before.members_revision);
+        assert_eq!(after.members_revision, answer.revision);
+    }
+    assert_eq!((group("c").await, group("alone").await), (c.clone(), alone));
+
+    // The home is another one by now; nothing changes.
+    let again = moved(vec![one(&a, a.mgid, c.mgid)]).await.unwrap();
+    assert_eq!((again.moved_groups, again.revision), (vec![], answer.revision));
+    let back = moved(vec![one(&a, homes[0], a.mgid), one(&a, homes[0], b.mgid)]).await.unwrap();
+    assert_eq!(back.moved_groups, ["a"], "the first of two counts");
+
+    let refused = moved(vec![one(&c, c.mgid, a.mgid); 1001]).await.unwrap_err();
+    assert_eq!(reason(&refused), "LIMIT_REACHED");
+    assert_eq!(refused.message(), "moves: 1001 exceed the limit of 1000");
+    let invalid = v1::Group { name: "a\n".to_owned(), ..Default::default() };
+    let refused = moved(vec![one(&c, c.mgid, a.mgid), one(&invalid, 0, 0)]).await.unwrap_err();
+    assert_eq!(reason(&refused), "NAME_INVALID");
+    assert_eq!(group("c").await.home_mgid, None);
+}
+
 #[tokio::test]
 async fn an_older_route_service_is_refused() {
     let tic = Tic::on_memory().await;

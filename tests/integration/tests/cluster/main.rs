@@ -24,6 +24,7 @@ mod needs_etcd;
 mod needs_python;
 mod needs_root;
 mod processes;
+mod rebalance;
 mod reflection;
 mod restarts;
 mod restoring;
