@@ -130,7 +130,7 @@ impl Agent {
                     (ticks, pace) = ticking(*interval.borrow_and_update());
                 }
             }
-            self.agent_reports.report_all(pace.deadline);
+            self.agent_reports.report_all(pace.deadline).await;
             self.tic_reports.report_status(round, pace);
         }
     }

@@ -3,6 +3,7 @@
 //! Each input runs under the lock. Its outputs are drained before the lock is released, and handed
 //! to the [`EffectHandler`] afterwards. The lock is never held over an await.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -154,7 +155,7 @@ impl Nodes {
         mut work: impl FnMut(&NodeName, &mut Oa, Moment, I) -> T,
     ) -> Vec<Option<T>> {
         self.update(|state, now, effects| {
-            let mut changed = std::collections::BTreeSet::new();
+            let mut changed = BTreeSet::new();
             let mut answers = Vec::with_capacity(inputs.len());
             for (node, input) in inputs {
                 let hosted = state.nodes.get_mut(&node);
@@ -166,12 +167,25 @@ impl Nodes {
         })
     }
 
-    /// Collects the reports of one node that are due; none for a node that is not hosted here.
-    pub(crate) fn reports(&self, node: &NodeName) -> Vec<(NodeName, Address, OaReport)> {
-        self.update(|state, now, _| {
-            let Some(hosted) = state.nodes.get_mut(node) else { return Vec::new() };
-            state.rescheduled.insert(node.clone());
-            hosted.operating.reports(now)
+    /// Hands the reports of some nodes to the group agents that are hosted here, too, and returns
+    /// those to others: the node of the group agents, their address and the report.
+    pub(crate) fn report(&self, nodes: &[NodeName]) -> Vec<(NodeName, Address, OaReport)> {
+        self.update(|state, now, effects| {
+            let mut others = Vec::new();
+            let mut agents = BTreeSet::new(); // nodes whose group agents have taken reports
+            for node in nodes {
+                let Some(hosted) = state.nodes.get_mut(node) else { continue };
+                state.rescheduled.insert(node.clone());
+                for (agent, address, report) in hosted.operating.reports(now) {
+                    if address.as_str() != self.0.address {
+                        others.push((agent, address, report));
+                    } else if state.report_here(&agent, &report, now, effects) {
+                        agents.insert(agent);
+                    }
+                }
+            }
+            agents.iter().for_each(|agent| state.drain_agents(agent, now, effects));
+            others
         })
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_groups::agent::{GaConfig, GaHost, GaOutput};
 use fabricast_groups::ids::Moment;
+use fabricast_groups::message::OaReport;
 use fabricast_groups::names::{EndpointName, NodeName};
 use fabricast_groups::operating::{Identity, Oa, OaConfig, OaOutput};
 use fabricast_telemetry::metrics::{AGENT_ADMISSIONS, AGENT_DOWNS};
@@ -132,6 +133,29 @@ impl State {
         }
         self.drain_agents(node, now, effects);
         self.follow_node(node, is_down, now, effects);
+    }
+
+    /// Hands a report to group agents and their answer to the reporting node; returns whether they
+    /// are hosted here. Their outputs are still to be drained.
+    pub(super) fn report_here(
+        &mut self,
+        agent: &NodeName,
+        report: &OaReport,
+        now: Moment,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let Some(agents) = self.nodes.get_mut(agent).and_then(|hosted| hosted.agents.as_mut())
+        else {
+            return false;
+        };
+        let reply = agents.report(now, report);
+        if let Some(hosted) = self.nodes.get_mut(&report.node) {
+            hosted.operating.report_answered(now, agent, &reply);
+            if !reply.is_empty() {
+                self.drain(&report.node, now, effects);
+            }
+        }
+        true
     }
 
     /// Takes the outputs of the group agents of one node after an input to them only.

@@ -1,8 +1,9 @@
 //! Signs of life to the agents of the members' groups.
 //!
 //! Their cost grows with the number of processes, not of groups: all nodes of this process report
-//! to all nodes of another in one call. Each address has its own call, so that a peer that does not
-//! answer delays only its own reports; while one is in flight the next is left out.
+//! to all nodes of another in one call, and to those of this process without a call. Each address
+//! has its own call, so that a peer that does not answer delays only its own reports; while one is
+//! in flight the next is left out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +24,9 @@ use crate::runtime::channels::within;
 
 /// Memberships in one call, so that it stays far below the message limit.
 const MEMBERSHIPS_PER_CALL: usize = 20_000;
+
+/// Nodes that report at once.
+const NODES_AT_ONCE: usize = 64;
 
 /// Answers that are handed on at once.
 const ANSWERS_AT_ONCE: usize = 256;
@@ -51,13 +55,14 @@ impl AgentReports {
     }
 
     /// Reports all nodes to the agents of their members' groups.
-    pub(crate) fn report_all(&self, deadline: Duration) {
-        for node in self.runtime.nodes.names() {
-            for (agent, address, report) in self.runtime.nodes.reports(&node) {
+    pub(crate) async fn report_all(&self, deadline: Duration) {
+        for nodes in self.runtime.nodes.names().chunks(NODES_AT_ONCE) {
+            for (agent, address, report) in self.runtime.nodes.report(nodes) {
                 let status = encode_report(&agent, &report);
-                let key = Key { agent, node: node.clone() };
+                let key = Key { agent, node: report.node };
                 self.report(key, address, status, deadline);
             }
+            tokio::task::yield_now().await;
         }
     }
 
