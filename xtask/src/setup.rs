@@ -42,7 +42,7 @@ enum Kind {
 }
 
 /// Every tool that a test needs besides cargo, a C compiler and a shell.
-pub(crate) const TOOLS: [Tool; 7] = [
+pub(crate) const TOOLS: [Tool; 8] = [
     Tool {
         name: "git",
         parts: &[Part { kind: Kind::Program("git"), package: "git" }],
@@ -87,6 +87,19 @@ pub(crate) const TOOLS: [Tool; 7] = [
         calls: &["Ovs::start", "Lab::start"],
         acts_on_fabric: false,
         as_root: true,
+    },
+    Tool {
+        name: "prometheus",
+        parts: &[
+            Part { kind: Kind::Program("promtool"), package: "prometheus" },
+            Part {
+                kind: Kind::Program("prometheus-alertmanager"),
+                package: "prometheus-alertmanager",
+            },
+        ],
+        calls: &["Command::new(\"promtool\")"],
+        acts_on_fabric: false,
+        as_root: false,
     },
     Tool {
         name: "python",

@@ -3,8 +3,8 @@
 //! switches of Open vSwitch, and a Python that speaks gRPC.
 //!
 //! A tool that is not installed fails the test. Tests that need one are in a module `needs_etcd`,
-//! `needs_ibsim`, `needs_opensm`, `needs_ovs` or `needs_python`: `cargo xtask test` leaves these
-//! modules out where it cannot install the tool.
+//! `needs_ibsim`, `needs_opensm`, `needs_ovs`, `needs_prometheus` or `needs_python`: `cargo xtask
+//! test` leaves these modules out where it cannot install the tool.
 //!
 //! Read [`Etcd`], [`Proxy`], [`Ibsim`] and [`Ovs`] first. Only tests use this crate.
 

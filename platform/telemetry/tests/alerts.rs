@@ -1,0 +1,82 @@
+//! The alerts of `deploy/prometheus`: their cases, and the documents that they lead to.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    let path = repository().join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Values of a key: the rest of each line that begins with it.
+fn values<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
+    text.lines().filter_map(|line| line.trim_start().strip_prefix(key)).collect()
+}
+
+/// The anchor of a heading, as GitHub and others make it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+#[test]
+fn every_alert_leads_to_its_section_of_the_runbook() {
+    let rules = read("deploy/prometheus/alerts.yaml");
+    let page = read("docs/runbooks/alerts.md");
+    let anchors: BTreeSet<String> =
+        page.lines().filter_map(|line| line.strip_prefix("## ")).map(anchor).collect();
+    let (names, urls) = (values(&rules, "- alert: "), values(&rules, "runbook_url: "));
+    assert!(!names.is_empty());
+    assert_eq!(names.len(), urls.len());
+    for (name, url) in names.iter().zip(&urls) {
+        assert_eq!(*url, format!("docs/runbooks/alerts.md#{}", anchor(name)));
+    }
+    let linked: BTreeSet<String> = names.iter().map(|name| anchor(name)).collect();
+    assert_eq!(anchors, linked, "sections and alerts");
+}
+
+#[test]
+fn every_alert_has_a_case_that_fires_and_one_that_does_not() {
+    let rules = read("deploy/prometheus/alerts.yaml");
+    let cases = read("deploy/prometheus/alerts_test.yaml");
+    for name in values(&rules, "- alert: ") {
+        let firing = format!("ALERTS{{alertname=\"{name}\",alertstate=\"firing\",cluster=\"a\"");
+        assert!(cases.contains(&firing), "{name} never fires");
+    }
+    // In the first case nothing is wrong, so it has to have whatever an alert looks at.
+    let (healthy, _) = cases.split_once("\n\n").expect("cases are apart");
+    assert!(healthy.contains("expr: ALERTS, eval_time: 20m, exp_samples: []"), "{healthy}");
+    for expression in values(&rules, "expr: ") {
+        let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        for metric in words.filter(|word| *word == "up" || word.starts_with("fabricast_")) {
+            assert!(healthy.contains(&format!("'{metric}{{")), "{metric}");
+        }
+    }
+}
+
+mod needs_prometheus {
+    use std::process::Command;
+
+    use super::repository;
+
+    #[test]
+    fn rules_settings_and_cases_hold() {
+        let arguments = [
+            &["check", "config", "prometheus.yaml"][..],
+            &["check", "rules", "alerts.yaml"],
+            &["test", "rules", "alerts_test.yaml"],
+        ];
+        for arguments in arguments {
+            let mut promtool = Command::new("promtool");
+            promtool.args(arguments).current_dir(repository().join("deploy/prometheus"));
+            let output = promtool.output().expect("promtool is installed");
+            let said =
+                String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            assert!(output.status.success(), "{arguments:?}: {said}");
+        }
+    }
+}
