@@ -59,14 +59,7 @@ impl Part {
         F: Future<Output = Result<(), E>>,
     {
         let Self { role, address, metrics } = self;
-        let _metrics = match metrics {
-            Some(asked) => {
-                let server = MetricsServer::start(asked, role).await.context("--metrics")?;
-                info!(peer = %server.address(), "metrics are served");
-                Some(server)
-            }
-            None => None,
-        };
+        let _metrics = serve_metrics(metrics, role).await?;
         info!(peer = %address, "{role} serves");
         let stop = CancellationToken::new();
         let running = run(stop.clone());
@@ -79,6 +72,23 @@ impl Part {
         stop.cancel();
         Ok(running.await.context(role)?)
     }
+}
+
+/// Serves metrics until the value is dropped.
+///
+/// - `asked`: from `--metrics`; `None` for no metrics.
+///
+/// # Errors
+///
+/// The address cannot be bound.
+pub(crate) async fn serve_metrics(
+    asked: Option<SocketAddr>,
+    role: &'static str,
+) -> Result<Option<MetricsServer>, Failure> {
+    let Some(asked) = asked else { return Ok(None) };
+    let server = MetricsServer::start(asked, role).await.context("--metrics")?;
+    info!(peer = %server.address(), "metrics are served");
+    Ok(Some(server))
 }
 
 /// Reads the certificates of the part, if it has any.

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use clap::Subcommand;
@@ -29,6 +30,10 @@ pub(crate) enum StoreCommand {
         /// Output file.
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
+        /// File that gets the time of the export as a metric, for the textfile collector of a
+        /// Prometheus node exporter; default: none.
+        #[arg(long, value_name = "FILE")]
+        metrics_file: Option<PathBuf>,
     },
     /// Write the records of a file into an empty store of either kind.
     Import {
@@ -50,25 +55,12 @@ impl Run for StoreCommand {
     fn run(self, globals: &Globals) -> Result<(), Failure> {
         let format = globals.format;
         let summary = match self {
-            Self::Export { store, out } => block_on(async {
-                // Only a whole one gets the name.
-                let unfinished = out.with_added_extension("unfinished");
-                let opened = backup::open_existing(&store).await;
-                let opened = opened.with_context(|| format!("store {store}"))?;
-                let file = File::create(&unfinished).with_context(|| named(&unfinished))?;
-                let mut file = BufWriter::new(file);
-                let written = backup::export(opened, &mut file).await;
-                let written = written.with_context(|| format!("store {store}"));
-                let kept = written.and_then(|summary| {
-                    file.get_ref().sync_all().with_context(|| named(&unfinished))?;
-                    std::fs::rename(&unfinished, &out).with_context(|| named(&out))?;
-                    Ok(summary)
-                });
-                if kept.is_err() {
-                    // Of no use, and not missed if it cannot be removed.
-                    let _ = std::fs::remove_file(&unfinished);
+            Self::Export { store, out, metrics_file } => block_on(async {
+                let summary = export(&store, &out).await?;
+                if let Some(file) = metrics_file {
+                    write_metrics(&file)?;
                 }
-                Ok(kept?)
+                Ok(summary)
             })?,
             Self::Import { store, file } => block_on(async {
                 let mut lines = open(&file)?;
@@ -85,6 +77,40 @@ impl Run for StoreCommand {
         };
         show(&summary, format)
     }
+}
+
+async fn export(store: &StoreLocation, out: &Path) -> Result<Summary, Failure> {
+    // Only a whole one gets the name.
+    let unfinished = out.with_added_extension("unfinished");
+    let opened = backup::open_existing(store).await;
+    let opened = opened.with_context(|| format!("store {store}"))?;
+    let file = File::create(&unfinished).with_context(|| named(&unfinished))?;
+    let mut file = BufWriter::new(file);
+    let written = backup::export(opened, &mut file).await;
+    let written = written.with_context(|| format!("store {store}"));
+    let kept = written.and_then(|summary| {
+        file.get_ref().sync_all().with_context(|| named(&unfinished))?;
+        std::fs::rename(&unfinished, out).with_context(|| named(out))?;
+        Ok(summary)
+    });
+    if kept.is_err() {
+        // Of no use, and not missed if it cannot be removed.
+        let _ = std::fs::remove_file(&unfinished);
+    }
+    Ok(kept?)
+}
+
+/// Writes the time of an export as a metric, in Prometheus's text format. A reader finds the old
+/// file or the new one.
+fn write_metrics(file: &Path) -> Result<(), Failure> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let name = "fabricast_store_export_timestamp_seconds";
+    let help = "When the records were last copied to a file, as Unix time";
+    let text = format!("# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {now}\n");
+    // The collector reads only names that end with .prom.
+    let unfinished = file.with_added_extension("unfinished");
+    std::fs::write(&unfinished, text).with_context(|| named(&unfinished))?;
+    Ok(std::fs::rename(&unfinished, file).with_context(|| named(file))?)
 }
 
 fn open(file: &Path) -> Result<BufReader<File>, Failure> {

@@ -14,7 +14,7 @@ use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output;
 use crate::plan_input::{build_failure, options};
-use crate::serve::{block_on_threads, interrupted};
+use crate::serve::{block_on_threads, interrupted, serve_metrics};
 use crate::source::Topology;
 use crate::telemetry::{self, Telemetry};
 
@@ -42,6 +42,9 @@ pub(crate) struct UpArgs {
     /// none.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// Address for GET /metrics of all parts, for Prometheus; default: none.
+    #[arg(long, value_name = "IP:PORT")]
+    metrics: Option<SocketAddr>,
     /// Entries of each multicast table (C).
     #[arg(long, default_value_t = 32, value_parser = colors())]
     colors: u16,
@@ -82,6 +85,7 @@ impl Run for UpArgs {
                 Failure::from(error).hint("--listen names another address, port 0 takes a free one")
             })?;
             let address = front.address();
+            let _metrics = serve_metrics(self.metrics, "up").await?;
             let cluster = Cluster::start(layout).await?;
             cluster.serve_at(front).await;
             output::notice(&format!(

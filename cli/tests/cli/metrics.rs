@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::support::{Sandbox, data};
 
@@ -99,4 +99,67 @@ fn a_part_counts_its_calls_and_says_so() {
     let _ = child.kill();
     let _ = child.wait();
     assert_eq!(found, Ok(()));
+}
+
+#[test]
+fn one_reading_of_up_has_the_metrics_of_all_parts_and_a_copy_tells_its_time() {
+    let sandbox = Sandbox::new();
+    let (address, metrics) = (free_address(), free_address());
+    let up = ["up", "--listen", &address, "--metrics", &metrics, "--store", "records.redb"];
+    let mut command = sandbox.command(&up);
+    let mut child =
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary starts");
+    let wanted = [
+        "fabricast_build_info{service=\"up\",",
+        "\nfabricast_tic_leads 1\n",
+        "\nfabricast_tic_nodes{state=\"up\"} 95\n",
+        "\nfabricast_tic_nodes{state=\"failed\"} 1\n",
+        "\nfabricast_tic_drained_nodes 1\n",
+        "\nfabricast_tic_groups 1\n",
+        "\nfabricast_tic_members 2\n",
+        "\nfabricast_tic_commit_seconds_bucket{le=\"+Inf\"} ",
+        "\nfabricast_router_active 1\n",
+        "\nfabricast_router_routed_groups 1\n",
+        "\nfabricast_router_last_compute_seconds 0.",
+        "\nfabricast_switch_agent_failed_elements 1\n",
+        "\nfabricast_operating_agent_admissions_total 9",
+        "\nprocess_resident_memory_bytes ",
+        "\nprocess_open_fds ",
+        "\nprocess_cpu_seconds_total ",
+        "\nprocess_start_time_seconds 1",
+    ];
+    let started = Instant::now();
+    let found = loop {
+        for change in [
+            &["group", "join", "g/0", "--node", "node001"][..],
+            &["group", "join", "g/0", "--node", "node002"],
+            &["node", "drain", "node003"],
+            &["fabric", "fail", "--endpoint", "node004 HCA-1"],
+            &["node", "stop", "node005"],
+        ] {
+            sandbox.run(&[change, &["--server", &address]].concat());
+        }
+        let answer = get(&metrics).unwrap_or_default();
+        let missing: Vec<&str> = wanted.into_iter().filter(|line| !answer.contains(line)).collect();
+        if missing.is_empty() {
+            break Ok(());
+        }
+        if started.elapsed() > LIMIT {
+            break Err(missing);
+        }
+    };
+    let _ = child.kill();
+    let _ = child.wait();
+    assert_eq!(found, Ok(()));
+    let export = ["store", "export", "--store", "records.redb", "--out", "copy"];
+    sandbox.ok(&[&export[..], &["--metrics-file", "copy.prom"]].concat());
+    let text = sandbox.read("copy.prom");
+    let line = text.lines().last().expect("a sample");
+    let (name, seconds) = line.split_once(' ').expect("a value");
+    assert_eq!(name, "fabricast_store_export_timestamp_seconds");
+    let age = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
+        - seconds.parse::<u64>().expect("seconds");
+    assert!(age < 600, "{text}");
+    let refused = sandbox.run(&[&export[..], &["--metrics-file", "none/copy.prom"]].concat());
+    refused.refused(2, "none/copy.prom");
 }

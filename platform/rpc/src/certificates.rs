@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use fabricast_telemetry::metrics::CERTIFICATE_EXPIRY;
 use parking_lot::Mutex;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
@@ -14,7 +15,7 @@ use rustls::server::VerifierBuilderError;
 use thiserror::Error;
 use tracing::{info, warn};
 
-use crate::identity::NamelessError;
+use crate::identity::{NamelessError, certificate_expiry};
 
 /// Least interval between two checks of the files.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -115,6 +116,7 @@ impl<T> Watched<T> {
     ) -> Result<Self, SecurityError> {
         let stamps = stamps(&files);
         let value = Arc::new(make(&files)?);
+        show_expiry(&files);
         let state = Mutex::new(State { value, stamps, checked: Instant::now() });
         Ok(Self { files, make, state })
     }
@@ -135,6 +137,7 @@ impl<T> Watched<T> {
                     Ok(value) => {
                         info!(path = %self.files.certificate.display(), "certificate read again");
                         state.value = Arc::new(value);
+                        show_expiry(&self.files);
                     }
                     Err(error) => warn!(%error, "the old certificate stays in force"),
                 }
@@ -150,6 +153,26 @@ fn stamps(files: &CertificateFiles) -> Stamps {
         let metadata = fs::metadata(path).ok()?;
         Some((metadata.modified().ok()?, metadata.len()))
     })
+}
+
+/// Shows when the certificate of these files expires, and when the last of the authorities does.
+fn show_expiry(files: &CertificateFiles) {
+    // They were used just now; whoever exchanges them meanwhile has them read again.
+    let chain = certificates(&files.certificate).unwrap_or_default();
+    let authorities = certificates(&files.authority).unwrap_or_default();
+    let own = chain.first().and_then(expiry);
+    let last = authorities.iter().filter_map(expiry).max();
+    for (path, expiry) in [(&files.certificate, own), (&files.authority, last)] {
+        if let Some(seconds) = expiry {
+            CERTIFICATE_EXPIRY.set(&path.display().to_string(), seconds);
+        }
+    }
+}
+
+/// End of the validity of a certificate, as Unix time.
+fn expiry(certificate: &CertificateDer<'_>) -> Option<u64> {
+    let expiry = certificate_expiry(certificate).ok()?;
+    Some(expiry.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs())
 }
 
 /// The authorities of a file, at least one.

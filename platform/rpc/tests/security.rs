@@ -10,6 +10,7 @@ use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_rpc::{
     Authority, BoundServer, CertificateFiles, Credentials, Peer, Security, Services, reason_of,
 };
+use fabricast_telemetry::metrics::CERTIFICATE_EXPIRY;
 use http_body_util::{BodyStream, Full, StreamBody};
 use tempfile::TempDir;
 use time::OffsetDateTime;
@@ -273,22 +274,29 @@ async fn certificates_are_exchanged_while_all_goes_on() {
     let (old, new) = (authority(), authority());
     let folder = TempDir::new().unwrap();
     let files = write(folder.path(), &old, &issue(&old, "tic/a", &["127.0.0.1"]));
+    let shown = || CERTIFICATE_EXPIRY.get(&folder.path().join("cert.pem").display().to_string());
     let server = serve(Security::mutual(files).unwrap());
     let address = server.address.to_string();
     let before = security(&old, &issue(&old, "admin/a", &[])).peer(&address).unwrap();
     assert!(ask(&before).await.is_ok());
+    let expires = shown().unwrap();
+    let in_a_day = (OffsetDateTime::now_utc() + DAY).unix_timestamp();
+    assert!(expires.abs_diff(u64::try_from(in_a_day).unwrap()) < 60, "{expires}");
 
     // Half of an exchange changes nothing: the key is not that of the certificate.
-    let own = issue(&new, "tic/a", &["127.0.0.1"]);
+    let own = issue_until(&new, "tic/a", &["127.0.0.1"], DAY * 3);
     std::fs::write(folder.path().join("cert.pem"), &own.certificate).unwrap();
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     let another = security(&old, &issue(&old, "admin/b", &[])).peer(&address).unwrap();
     assert!(ask(&another).await.is_ok());
+    assert_eq!(shown(), Some(expires));
 
     write(folder.path(), &new, &own);
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     let after = security(&new, &issue(&new, "admin/a", &[])).peer(&address).unwrap();
     assert!(ask(&after).await.is_ok());
+    let in_two_days = expires + u64::try_from(DAY.whole_seconds()).unwrap();
+    assert!(shown().unwrap().abs_diff(in_two_days) < 60, "{:?}", shown());
     let late = security(&old, &issue(&old, "admin/c", &[])).peer(&address).unwrap();
     assert!(ask(&late).await.is_err(), "the old authority is believed no more");
     assert!(ask(&before).await.is_ok(), "a connection that stands is not cut");

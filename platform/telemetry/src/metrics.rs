@@ -5,8 +5,11 @@
 //! together. Counters and gauges are lock-free; labelled metrics take a read lock.
 
 mod calls;
+mod durations;
 mod endpoint;
+mod labelled;
 mod limited;
+mod process;
 
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicU64;
@@ -16,13 +19,17 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 pub use calls::{Calls, Outcome};
+pub use durations::Durations;
 pub use endpoint::{MetricsError, MetricsServer};
+pub use labelled::LabelledGauge;
 pub use limited::Limited;
 
 /// A number that only grows.
 pub type Counter = prometheus_client::metrics::counter::Counter;
 /// A number that is set.
 pub type Gauge = prometheus_client::metrics::gauge::Gauge<u64, AtomicU64>;
+/// A time in seconds that is set.
+pub type Seconds = prometheus_client::metrics::gauge::Gauge<f64, AtomicU64>;
 
 macro_rules! metrics {
     ($($name:ident: $kind:ident $text:literal, $help:literal;)*) => {
@@ -43,6 +50,9 @@ metrics! {
     TIC_CHANGES: Counter "fabricast_tic_changes", "Changes of records that were made durable, many in one transaction";
     TIC_STORE_FAILURES: Counter "fabricast_tic_store_failures", "Calls that the store refused or did not answer: transactions, elections, renewals of the lead";
     TIC_EXPELLED: Counter "fabricast_tic_expelled_nodes", "Nodes that were taken out of all their groups";
+    TIC_DRAINED: Gauge "fabricast_tic_drained_nodes", "Nodes that an administrator has drained; 0 while another TIC leads";
+    TIC_GROUPS: Gauge "fabricast_tic_groups", "Groups that exist; 0 while another TIC leads";
+    TIC_MEMBERS: Gauge "fabricast_tic_members", "Memberships in all groups; 0 while another TIC leads";
     TIC_HELD: Gauge "fabricast_tic_held_nodes", "Nodes that do not answer and are kept, as too many are silent at once";
     ROUTER_ACTIVE: Gauge "fabricast_router_active", "1 while this route service is at work, 0 while it waits for the term of another";
     ROUTER_SETTLED: Gauge "fabricast_router_settled", "1 while the switches hold exactly the tables that the newest records ask for, and the TIC knows every route";
@@ -54,8 +64,8 @@ metrics! {
     ROUTER_TABLE_ENTRIES: Gauge "fabricast_router_table_entries", "Entries that a table has";
     ROUTER_MISSING_GROUPS: Gauge "fabricast_router_missing_groups", "Groups without a route because their planned trees do not reach all members";
     ROUTER_MAX_TFI: Gauge "fabricast_router_max_tfi", "Largest number of groups that share one tree";
-    ROUTER_COMPUTE_US: Gauge "fabricast_router_last_compute_microseconds", "Time of the last computation";
-    ROUTER_PROGRAM_US: Gauge "fabricast_router_last_program_microseconds", "Time of the last programming round";
+    ROUTER_COMPUTE: Seconds "fabricast_router_last_compute_seconds", "Time of the last computation";
+    ROUTER_PROGRAM: Seconds "fabricast_router_last_program_seconds", "Time of the last programming round";
     ROUTER_DRIFTS: Counter "fabricast_router_table_drifts", "Tables that were read back and held something else than was written";
     ROUTER_COMPARISONS: Counter "fabricast_router_table_comparisons", "Tables that were read back and compared with what was written";
     AGENT_ADMISSIONS: Counter "fabricast_operating_agent_admissions", "Times that the TIC has admitted a node hosted here";
@@ -71,6 +81,13 @@ metrics! {
     FABRIC_PACKETS: Counter "fabricast_fabric_packets", "Packets that endpoints have put on the wire";
 }
 
+/// Nodes in the records of the leading TIC, by state.
+pub static TIC_NODES: LazyLock<LabelledGauge> = LazyLock::new(|| LabelledGauge::new("state"));
+/// Times of the transactions that the store has made durable.
+pub static TIC_COMMITS: LazyLock<Durations> = LazyLock::new(Durations::default);
+/// Ends of the validity of certificates that are in force, by their files.
+pub static CERTIFICATE_EXPIRY: LazyLock<LabelledGauge> =
+    LazyLock::new(|| LabelledGauge::new("path"));
 /// Calls that this process has answered.
 pub static CALLS: LazyLock<Calls> = LazyLock::new(Calls::default);
 /// Calls and connections that this process has refused because of a client's limits.
@@ -88,8 +105,19 @@ pub(crate) fn registry(service: &'static str) -> Registry {
     let help = "Which part runs here, and of which version";
     registry.register("fabricast_build_info", help, build_info);
     register_all(&mut registry);
+    let help = "Nodes in the records by state: up, silent, failed; 0 while another TIC leads";
+    TIC_NODES.register(&mut registry, "fabricast_tic_nodes", help);
+    let help = "Time until the store had made a transaction durable";
+    TIC_COMMITS.register(&mut registry, "fabricast_tic_commit_seconds", help);
+    let help = "When a certificate in force, or the last of its authorities, expires, as Unix time, by file";
+    CERTIFICATE_EXPIRY.register(
+        &mut registry,
+        "fabricast_certificate_expiry_timestamp_seconds",
+        help,
+    );
     CALLS.register(&mut registry);
     LIMITED.register(&mut registry);
+    registry.register_collector(Box::new(process::ProcessCollector));
     registry
 }
 
@@ -105,12 +133,20 @@ pub(crate) fn exposition(registry: &Registry) -> String {
 mod tests {
     use super::*;
 
-    /// Name, type and help of every metric that is shown.
-    fn shown() -> Vec<(String, String, String)> {
-        // A labelled metric is shown once it has counted something.
+    /// A metric as it is shown.
+    struct Shown {
+        name: String,
+        labels: Vec<String>,
+        help: String,
+    }
+
+    fn shown() -> Vec<Shown> {
+        // A labelled metric is shown once it has a value.
         let outcome = Outcome { code: "OK", elapsed: std::time::Duration::ZERO };
         CALLS.answered("TicService", "GetGroup", outcome);
         LIMITED.refused("TicService", "tenant", "open_calls");
+        TIC_NODES.set("up", 1);
+        CERTIFICATE_EXPIRY.set("tls.crt", 1);
         let text = exposition(&registry("x"));
         let header = |prefix: &'static str| {
             text.lines().filter_map(move |line| line.strip_prefix(prefix)?.split_once(' '))
@@ -119,19 +155,56 @@ mod tests {
         let named = described.map(|((name, help), (same, kind))| {
             assert_eq!(name, same);
             let suffix = if kind == "counter" { "_total" } else { "" };
-            (format!("{name}{suffix}"), kind.to_owned(), help.trim_end_matches('.').to_owned())
+            let sample = if kind == "histogram" { "_count" } else { suffix };
+            let sample = format!("\n{name}{sample}{{");
+            let labels = text.split_once(&sample).map_or("", |(_, rest)| rest);
+            let labels = labels.split('}').next().unwrap_or_default().split("\",");
+            let labels = labels.filter_map(|label| Some(label.split_once('=')?.0.to_owned()));
+            let help = help.trim_end_matches('.').to_owned();
+            Shown { name: format!("{name}{suffix}"), labels: labels.collect(), help }
         });
         named.collect()
+    }
+
+    /// The unit that the end of a name says, as Prometheus wants it.
+    fn unit(name: &str) -> &str {
+        let last = name.trim_end_matches("_total").rsplit('_').next();
+        last.filter(|word| ["seconds", "bytes"].contains(word)).unwrap_or("-")
     }
 
     #[test]
     fn the_documentation_has_the_same_list() {
         let documentation = include_str!("../../../docs/metrics.md");
-        let rows = documentation.lines().filter(|line| line.starts_with("| `fabricast_"));
-        let rows: Vec<&str> = rows.collect();
-        let shown = shown().into_iter().map(|(name, _, help)| format!("| `{name}` | {help} |"));
+        let rows = documentation.lines().skip_while(|line| *line != "| --- | --- | --- | --- |");
+        let rows: Vec<&str> = rows.skip(1).take_while(|line| line.starts_with("| `")).collect();
+        let shown = shown().into_iter().map(|Shown { name, labels, help }| {
+            let unit = unit(&name);
+            let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
+            let labels = if labels.is_empty() { "-".to_owned() } else { labels.join(" ") };
+            format!("| `{name}` | {unit} | {labels} | {help} |")
+        });
         assert_eq!(rows, shown.collect::<Vec<_>>());
     }
+
+    #[test]
+    fn units_are_base_units() {
+        for Shown { name, .. } in shown() {
+            let multiples = [
+                "milliseconds",
+                "microseconds",
+                "ms",
+                "us",
+                "minutes",
+                "kilobytes",
+                "mib",
+                "percent",
+            ];
+            assert!(!name.split('_').any(|word| multiples.contains(&word)), "{name}");
+        }
+    }
+
+    /// Written to a file by `fabricast store export`, and not shown here.
+    const EXPORT: &str = "fabricast_store_export_timestamp_seconds";
 
     #[test]
     fn rules_and_dashboard_name_existing_metrics() {
@@ -144,7 +217,8 @@ mod tests {
             assert!(!named.is_empty());
             for name in named {
                 let name = name.trim_end_matches("_bucket");
-                assert!(shown.iter().any(|(shown, _, _)| shown == name), "{name}");
+                let is_exported = name == EXPORT;
+                assert!(is_exported || shown.iter().any(|shown| shown.name == name), "{name}");
             }
         }
     }

@@ -49,6 +49,6 @@ fn set(status: &v1::GetRouteStatusResponse) {
     metrics::ROUTER_TABLE_ENTRIES.set(u64::from(status.colors));
     metrics::ROUTER_MISSING_GROUPS.set(u64::from(status.missing_groups));
     metrics::ROUTER_MAX_TFI.set(u64::from(status.max_tfi));
-    metrics::ROUTER_COMPUTE_US.set(status.last_compute_us);
-    metrics::ROUTER_PROGRAM_US.set(status.last_program_us);
+    metrics::ROUTER_COMPUTE.set(Duration::from_micros(status.last_compute_us).as_secs_f64());
+    metrics::ROUTER_PROGRAM.set(Duration::from_micros(status.last_program_us).as_secs_f64());
 }

@@ -22,7 +22,9 @@ use std::time::{Duration, Instant};
 use fabricast_groups::directory::Directory;
 use fabricast_groups::record::Change;
 use fabricast_store::{Expected, StoreError, Txn, TxnOutcome};
-use fabricast_telemetry::metrics::{TIC_CHANGES, TIC_STORE_FAILURES, TIC_TRANSACTIONS};
+use fabricast_telemetry::metrics::{
+    TIC_CHANGES, TIC_COMMITS, TIC_STORE_FAILURES, TIC_TRANSACTIONS,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit;
@@ -194,8 +196,10 @@ impl Writer {
         let unchanged = Txn { essential: is_essential, ..Txn::new() }
             .when(keys::record(&revision), expected(committed.0, revision.encode()))
             .when(keys::ROUTE_TERM, expected(route_term, Some(keys::number(route_term))));
+        let begun = Instant::now();
         match redo_log::write(&self.storage.store, &self.lease, unchanged, puts).await? {
             written @ (Written::Whole | Written::Logged) => {
+                TIC_COMMITS.observe(begun.elapsed());
                 self.state.committed();
                 TIC_TRANSACTIONS.inc();
                 Ok(written == Written::Logged)

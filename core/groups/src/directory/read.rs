@@ -56,6 +56,16 @@ impl Directory {
         self.groups.range(from..).map(|(_, group)| &group.record)
     }
 
+    /// Returns the number of groups.
+    pub fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Returns the number of memberships in all groups. Cost: O(n) in the nodes.
+    pub fn membership_count(&self) -> usize {
+        self.memberships.values().map(BTreeSet::len).sum()
+    }
+
     /// Returns the members of a group, ascending by PN; none if there is no such group.
     pub fn members(&self, gn: Gn) -> impl Iterator<Item = &MemberRecord> {
         self.groups.get(&gn).into_iter().flat_map(|group| group.members.values().map(Arc::as_ref))

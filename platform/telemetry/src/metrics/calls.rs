@@ -8,9 +8,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::Counter;
-
-/// Upper bounds of the buckets of durations, in seconds.
-const BUCKETS: [f64; 8] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0];
+use super::durations::BUCKETS;
 
 /// Counts of calls by service, call and result.
 #[derive(Debug)]

@@ -35,6 +35,7 @@ use crate::domain::jobs::JobAllocations;
 use crate::domain::mgids::MgidAllocations;
 use crate::domain::route_terms::{GrantedTerm, RouteTerms};
 use crate::domain::topology::TopologySnapshot;
+use crate::gauges;
 use crate::leadership::election::LeaderLease;
 use crate::liveness::Liveness;
 use crate::liveness::hints::{HintSender, Hints};
@@ -247,6 +248,15 @@ impl Term {
         let _ends = ends.clone().drop_guard();
         let _closes = CloseWatches(Arc::clone(&records));
         let mut tasks = JoinSet::new();
+        let counting = gauges::update_until(
+            ends.clone(),
+            Arc::clone(&records),
+            Arc::clone(&writer.state.liveness),
+        );
+        tasks.spawn(async move {
+            counting.await;
+            Ok(())
+        });
         tasks.spawn(writer.run(queue, drained));
         let watching = liveness.run(ends.clone());
         tasks.spawn(async move {
