@@ -20,6 +20,8 @@ mod metrics;
 mod needs_etcd;
 #[path = "cli/needs_ovs.rs"]
 mod needs_ovs;
+#[path = "cli/needs_prometheus.rs"]
+mod needs_prometheus;
 #[path = "cli/offline.rs"]
 mod offline;
 #[path = "cli/planning.rs"]

@@ -42,6 +42,9 @@ usage: cargo xtask <verb>
   e2e [--short]     build the images, start the cluster of deploy/compose without records, break it container
                     by container under load, walk through docs/runbooks, and end it; left out aloud where
                     no docker engine is (--short: parts of each kind are broken in one way only, no runbooks)
+  alerts            make faults in two small clusters, wait until a real Prometheus and Alertmanager tell of
+                    each, mend them, and run every query of the dashboard; left out aloud where the two cannot
+                    be installed
   kubernetes        render the overlays of deploy/kubernetes and check them without a cluster; left out aloud
                     where kubectl is missing
   check             formatting, lints, documentation and tidy; writes nothing
@@ -82,6 +85,7 @@ fn main() -> Result<ExitCode> {
         ["mutants", filter] => mutants::run(&root, filter)?,
         ["e2e"] => e2e::run(&root, false)?,
         ["e2e", "--short"] => e2e::run(&root, true)?,
+        ["alerts"] => steps::alerts(&root)?,
         ["kubernetes"] => kubernetes::run(&root)?,
         ["check"] => steps::check(&root)?,
         ["fix"] => steps::fix(&root)?,

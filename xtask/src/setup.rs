@@ -97,7 +97,7 @@ pub(crate) const TOOLS: [Tool; 8] = [
                 package: "prometheus-alertmanager",
             },
         ],
-        calls: &["Command::new(\"promtool\")"],
+        calls: &["Command::new(\"promtool\")", "Command::new(\"prometheus"],
         acts_on_fabric: false,
         as_root: false,
     },
@@ -169,9 +169,22 @@ impl fmt::Display for Missing {
 /// - `may_install`: false to leave the system as it is; the Python environment is made anyway, as
 ///   it lies below `target`.
 pub(crate) fn set_up(root: &Path, may_install: bool) -> Vec<Missing> {
+    set_up_all(root, TOOLS.iter(), may_install)
+}
+
+/// As [`set_up`], for the tool of this name.
+pub(crate) fn set_up_one(root: &Path, name: &str) -> Option<Missing> {
+    set_up_all(root, TOOLS.iter().filter(|tool| tool.name == name), true).pop()
+}
+
+fn set_up_all<'a>(
+    root: &Path,
+    tools: impl Iterator<Item = &'a Tool>,
+    may_install: bool,
+) -> Vec<Missing> {
     let mut installer = None;
     let mut missing = Vec::new();
-    for tool in &TOOLS {
+    for tool in tools {
         if tool.as_root && !is_root() {
             let reason = "only root can use the tool as the tests do".to_owned();
             let remedy = "run the tests as root".to_owned();

@@ -58,6 +58,23 @@ fn cargo_test_arguments(skipped_modules: &[&str]) -> String {
     format!("test --workspace --no-fail-fast --quiet{end}")
 }
 
+/// Has a real Prometheus and Alertmanager tell of faults. `false` if an alert or a query is wrong.
+///
+/// # Errors
+///
+/// A command that cannot be started.
+pub(crate) fn alerts(root: &Path) -> Result<bool> {
+    if let Some(missing) = setup::set_up_one(root, "prometheus") {
+        println!("== left out: {missing}");
+        return Ok(true);
+    }
+    let mut steps = Steps::new(root);
+    steps.environment.push(("PATH", setup::path()));
+    let test = "test --quiet --package fabricast-cli --test cli";
+    steps.cargo("alerts", &format!("{test} -- --ignored needs_prometheus"))?;
+    Ok(steps.end())
+}
+
 /// Checks everything that can be checked without running the program; writes nothing.
 ///
 /// # Errors
