@@ -18,6 +18,7 @@ import yaml
 
 SCHEMAS = "1.32"
 WORKLOADS = {"StatefulSet", "Deployment", "DaemonSet"}
+METRICS = 9464
 ROLES = {"tic", "router", "fabric", "operating-agent", "switch-agent"}
 
 
@@ -41,7 +42,10 @@ class Overlay:
             self.problems.append(text)
 
     def schemas(self):
+        # What comes with the Prometheus operator is no part of Kubernetes, and checked below.
         for one in self.documents:
+            if one["kind"] == "PodMonitor":
+                continue
             try:
                 kubernetes_validate.validate(one, SCHEMAS, strict=True)
             except kubernetes_validate.ValidationError as error:
@@ -73,17 +77,40 @@ class Overlay:
             claims = one["spec"].get("volumeClaimTemplates", [])
             volumes |= {claim["metadata"]["name"] for claim in claims}
             self.check(mounted == volumes, f"{name}: mounts {mounted} of {volumes}")
-        self.check(
-            any(is_part(other["spec"]["podSelector"]["matchLabels"], labels)
-                for other in self.of("NetworkPolicy") if "ingress" in other["spec"]),
-            f"{name}: nobody may call it",
-        )
+        self.metrics(name, pod["containers"][0], labels)
+        admitted = self.admitted(labels)
+        self.check(admitted - {METRICS}, f"{name}: nobody may call it")
         if one["kind"] == "StatefulSet":
             service = self.named("Service", one["spec"]["serviceName"])
             self.check(service, f"{name}: no service gives its pods names")
             budgets = self.of("PodDisruptionBudget")
             guarded = [is_part(other["spec"]["selector"]["matchLabels"], labels) for other in budgets]
             self.check(any(guarded), f"{name}: no disruption budget")
+
+    def admitted(self, labels):
+        """The ports at which some policy lets callers in."""
+        policies = [one["spec"] for one in self.of("NetworkPolicy")]
+        policies = [one for one in policies if is_part(one["podSelector"]["matchLabels"], labels)]
+        rules = [rule for one in policies for rule in one.get("ingress", [])]
+        return {port["port"] for rule in rules for port in rule["ports"]}
+
+    def metrics(self, name, container, labels):
+        """A part tells its metrics, at a port that a Prometheus reaches and finds by its name."""
+        if container.get("args", [""])[0] not in ROLES:
+            return
+        told = f"0.0.0.0:{METRICS}" in container["args"] and "--metrics" in container["args"]
+        self.check(told, f"{name}: no metrics")
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        self.check(ports.get("metrics") == METRICS, f"{name}: no port for metrics")
+        self.check(METRICS in self.admitted(labels), f"{name}: nobody may read its metrics")
+        for monitor in self.of("PodMonitor"):
+            spec = monitor["spec"]
+            self.check(is_part(spec["selector"]["matchLabels"], labels), f"{name}: not monitored")
+            self.check(labels.get(spec["jobLabel"]) == "fabricast", f"{name}: which job?")
+            for endpoint in spec["podMetricsEndpoints"]:
+                self.check(endpoint["port"] in ports, f"{name}: no port {endpoint['port']}")
+                made = {relabeling["targetLabel"] for relabeling in endpoint["relabelings"]}
+                self.check({"cluster", "instance"} <= made, f"{name}: metrics of no cluster")
 
     def selectors(self):
         pods = [one["spec"]["template"]["metadata"]["labels"] for one in self.of(*WORKLOADS)]

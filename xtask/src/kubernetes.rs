@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use crate::{outside, python};
 
 const FOLDER: &str = "deploy/kubernetes";
-const OVERLAYS: [&str; 2] = ["dev", "production"];
+const OVERLAYS: [&str; 3] = ["dev", "production", "monitored"];
 
 /// Renders and checks the overlays. `false` if one is not as it must be.
 ///
