@@ -82,3 +82,18 @@ impl Counts {
         TIC_MEMBERS.set(self.members);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tic_whose_term_has_ended_shows_nothing() {
+        Counts { up: 3, silent: 1, failed: 2, drained: 1, groups: 5, members: 9 }.show();
+        assert_eq!(TIC_NODES.get("failed"), Some(2));
+        assert_eq!((TIC_GROUPS.get(), TIC_MEMBERS.get(), TIC_DRAINED.get()), (5, 9, 1));
+        drop(ClearedAtEnd);
+        assert_eq!(["up", "silent", "failed"].map(|state| TIC_NODES.get(state)), [Some(0); 3]);
+        assert_eq!((TIC_GROUPS.get(), TIC_MEMBERS.get(), TIC_DRAINED.get()), (0, 0, 0));
+    }
+}
