@@ -3,7 +3,7 @@
 //! The library is loaded when a [`Port`] is opened, so a program that never opens one runs where it
 //! is not installed. All calls block; give a port a thread of its own.
 //!
-//! This is the only crate with unsafe code: calls into C.
+//! Unsafe code: calls into C. Only this crate and `clients/c`, which C calls, have any.
 
 mod library;
 

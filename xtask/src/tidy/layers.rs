@@ -20,10 +20,16 @@ const LAYERS: [(&str, u8); 8] = [
     ("tests", 4),
 ];
 
-/// An operating agent hosts the group agents, and fuzzing calls the cluster that integration tests
-/// start.
-const ALLOWED_SIDEWAYS: [(&str, &str); 2] =
-    [("agents/operating", "agents/group"), ("tests/fuzz", "tests/integration")];
+/// An operating agent hosts the group agents, the C library is made of the Rust client, and fuzzing
+/// calls the cluster that integration tests start.
+const ALLOWED_SIDEWAYS: [(&str, &str); 3] = [
+    ("agents/operating", "agents/group"),
+    ("clients/c", "clients/rust"),
+    ("tests/fuzz", "tests/integration"),
+];
+
+/// Crates that may have unsafe code: they call C, or are called by it.
+const UNSAFE: [&str; 2] = ["clients/c", "platform/umad"];
 
 /// Crates that bring a clock, a socket, chance or async with them.
 const NOT_IN_CORE: [&str; 12] = [
@@ -93,9 +99,9 @@ fn naming(name: &str, package: &Package) -> Vec<Finding> {
         found("name", format!("package is named {name}"), "name it fabricast-<folder>");
     }
     let lints = package.manifest.get("lints").and_then(|lints| lints.get("workspace"));
-    // `proto` is generated code, and says so beside its own lints; `platform/umad` repeats them but
-    // for the one that forbids to call C.
-    let has_its_own = layer == "proto" || package.folder == "platform/umad";
+    // `proto` is generated code, and says so beside its own lints; the crates on the border to C
+    // repeat them but for the one that forbids unsafe code.
+    let has_its_own = layer == "proto" || UNSAFE.contains(&package.folder.as_str());
     if !has_its_own && lints.and_then(toml::Value::as_bool) != Some(true) {
         found(
             "[lints]",
@@ -192,7 +198,7 @@ mod tests {
     use super::super::file;
     use super::*;
 
-    const FOLDERS: [&str; 12] = [
+    const FOLDERS: [&str; 13] = [
         "proto",
         "core/routing",
         "core/topology",
@@ -202,6 +208,7 @@ mod tests {
         "services/router",
         "agents/group",
         "agents/operating",
+        "clients/c",
         "clients/rust",
         "cli",
         "tests/integration",
@@ -238,6 +245,7 @@ mod tests {
             ("services/tic", "core/topology"),
             ("agents/operating", "agents/group"),
             ("clients/rust", "platform/rpc"),
+            ("clients/c", "clients/rust"),
             ("cli", "clients/rust"),
             ("cli", "services/router"),
             ("tests/integration", "cli"),
@@ -258,6 +266,7 @@ mod tests {
             ("agents/group", "agents/operating"),
             ("agents/operating", "services/tic"),
             ("clients/rust", "agents/operating"),
+            ("clients/rust", "clients/c"),
             ("agents/operating", "clients/rust"),
             ("services/tic", "cli"),
             ("cli", "tests/integration"),

@@ -6,6 +6,7 @@ mod audit;
 mod bad_input;
 mod batches;
 mod blocking;
+mod c_library;
 mod choices;
 mod collectives;
 mod combining;
