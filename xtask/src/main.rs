@@ -31,8 +31,8 @@ usage: cargo xtask <verb>
                     cases of random tests are the same each time. Tests whose tool cannot be installed are
                     skipped, and the last lines name them (--no-install: install no packages)
   setup             install what tests need and this machine lacks: git, etcd, ibsim, the InfiniBand
-                    diagnostics, OpenSM, Open vSwitch, Prometheus with Alertmanager and Python as Debian
-                    packages (as root or with sudo), and below target a Python environment with grpcio
+                    diagnostics, OpenSM, Open vSwitch, Prometheus with Alertmanager, Python and valgrind as
+                    Debian packages (as root or with sudo), and below target a Python environment with grpcio
   soak [MINUTES]    run the random tests of core with fresh cases until the time is over (10) or one fails
   fuzz TARGET|all [MINUTES]
                     let libFuzzer look for inputs that break what tests/fuzz promises, led by the code that is

@@ -42,7 +42,7 @@ enum Kind {
 }
 
 /// Every tool that a test needs besides cargo, a C compiler and a shell.
-pub(crate) const TOOLS: [Tool; 8] = [
+pub(crate) const TOOLS: [Tool; 9] = [
     Tool {
         name: "git",
         parts: &[Part { kind: Kind::Program("git"), package: "git" }],
@@ -117,6 +117,13 @@ pub(crate) const TOOLS: [Tool; 8] = [
         calls: &["Command::new(\"setpriv\")"],
         acts_on_fabric: false,
         as_root: true,
+    },
+    Tool {
+        name: "valgrind",
+        parts: &[Part { kind: Kind::Program("valgrind"), package: "valgrind" }],
+        calls: &["\"valgrind\""],
+        acts_on_fabric: false,
+        as_root: false,
     },
 ];
 

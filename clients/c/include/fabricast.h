@@ -139,13 +139,7 @@ typedef struct fabricast_member_list {
     const fabricast_member *members;
 } fabricast_member_list;
 
-/* ---- Version and errors ---- */
-
-/* Returns the version of the library, such as FABRICAST_VERSION. */
-const char *fabricast_version(void);
-
-/* Returns the name of a code, such as "FABRICAST_DETACHED". */
-const char *fabricast_code_name(fabricast_code code);
+/* ---- Errors and the version ---- */
 
 /* Returns a sentence about the last failure of this thread: what failed, and why. It stays valid
  * until the next failure or the end of the thread. */
@@ -157,10 +151,17 @@ const char *fabricast_error_reason(void);
 
 /* Writes the ranks of the members whose failure was the last failure of this thread.
  *
- * ranks: room for `capacity` ranks. count: the number of ranks, also with FABRICAST_NO_ROOM. */
+ * ranks: room for `capacity` ranks.
+ * count: the number of ranks, also with FABRICAST_NO_ROOM. */
 fabricast_code fabricast_error_failed_ranks(uint32_t *ranks, size_t capacity, size_t *count);
 
-/* ---- Client ---- */
+/* Returns the version of the library, such as FABRICAST_VERSION. */
+const char *fabricast_version(void);
+
+/* Returns the name of a code, such as "FABRICAST_DETACHED". */
+const char *fabricast_code_name(fabricast_code code);
+
+/* ---- Attached processes ---- */
 
 /* Attaches the process to an agent. If a process of the same name has just died, waits until its
  * memberships have ended.
@@ -223,7 +224,8 @@ fabricast_code fabricast_wait_for(const fabricast_group *group, size_t count, in
 
 /* Writes the ranks of the participants that this process knows of.
  *
- * ranks: room for `capacity` ranks. count: the number of ranks, also with FABRICAST_NO_ROOM. */
+ * ranks: room for `capacity` ranks.
+ * count: the number of ranks, also with FABRICAST_NO_ROOM. */
 fabricast_code fabricast_participants(const fabricast_group *group, uint32_t *ranks,
                                       size_t capacity, size_t *count);
 
@@ -271,7 +273,7 @@ fabricast_code fabricast_on_members(const fabricast_group *group,
 fabricast_code fabricast_multicast(const fabricast_group *group, const void *payload,
                                    size_t length, size_t *uncertain);
 
-/* Starts the same. `uncertain` is written when the request has ended. */
+/* Starts what fabricast_multicast does, which writes `uncertain` when its end is seen. */
 fabricast_code fabricast_start_multicast(const fabricast_group *group, const void *payload,
                                          size_t length, size_t *uncertain,
                                          fabricast_request **request);
@@ -310,15 +312,6 @@ fabricast_code fabricast_on_message(const fabricast_group *group,
  * thread made them. What is sent may be reused when the call returns, also that of a start; the
  * result is written when the end is seen, and may be the place of what was sent. */
 
-/* Sets what becomes of operations that begin later if a member fails; all members have to choose
- * the same. FABRICAST_FAIL unless set. */
-fabricast_code fabricast_set_failure_policy(const fabricast_group *group,
-                                            fabricast_failure_policy policy);
-
-/* Returns the number of operations of this process that switches have combined since it takes part.
- * The others were combined along the tree of the members, with the same result. */
-uint64_t fabricast_combined_by_switches(const fabricast_group *group);
-
 /* Waits until all participants have called it. */
 fabricast_code fabricast_barrier(const fabricast_group *group);
 
@@ -331,21 +324,24 @@ fabricast_code fabricast_broadcast(const fabricast_group *group, uint32_t source
 
 /* Combines the numbers of all members at the member `root`.
  *
- * numbers: `count` numbers. result: room for as many; not used at the other members. */
+ * numbers: `count` numbers.
+ * result: room for as many; not used at the other members. */
 fabricast_code fabricast_reduce(const fabricast_group *group, uint32_t root,
                                 fabricast_reduction reduction, fabricast_type type,
                                 const void *numbers, void *result, size_t count);
 
 /* Combines the numbers of all members; all get the result.
  *
- * numbers: `count` numbers. result: room for as many. */
+ * numbers: `count` numbers.
+ * result: room for as many. */
 fabricast_code fabricast_all_reduce(const fabricast_group *group, fabricast_reduction reduction,
                                     fabricast_type type, const void *numbers, void *result,
                                     size_t count);
 
 /* Combines, at each member, the numbers of the members up to its rank.
  *
- * numbers: `count` numbers. result: room for as many. */
+ * numbers: `count` numbers.
+ * result: room for as many. */
 fabricast_code fabricast_scan(const fabricast_group *group, fabricast_reduction reduction,
                               fabricast_type type, const void *numbers, void *result,
                               size_t count);
@@ -353,12 +349,22 @@ fabricast_code fabricast_scan(const fabricast_group *group, fabricast_reduction 
 /* Collects payloads of the same length from all members, at every member, by rank. If they differ,
  * FABRICAST_WRONG_LENGTH.
  *
- * payload: `length` bytes. payloads: room for `capacity` times `length` bytes.
+ * payload: `length` bytes.
+ * payloads: room for `capacity` times `length` bytes.
  * ranks: room for `capacity` ranks, of whom the payloads are; NULL if they are not wanted.
  * count: number of payloads, also with FABRICAST_NO_ROOM; NULL if it is not wanted. */
 fabricast_code fabricast_all_gather(const fabricast_group *group, const void *payload,
                                     size_t length, void *payloads, uint32_t *ranks,
                                     size_t capacity, size_t *count);
+
+/* Sets what becomes of operations that begin later if a member fails; all members have to choose
+ * the same. FABRICAST_FAIL unless set. */
+fabricast_code fabricast_set_failure_policy(const fabricast_group *group,
+                                            fabricast_failure_policy policy);
+
+/* Returns the number of operations of this process that switches have combined since it takes part.
+ * The others were combined along the tree of the members, with the same result. */
+uint64_t fabricast_combined_by_switches(const fabricast_group *group);
 
 /* ---- Operations that are started ----
  *

@@ -57,6 +57,20 @@ static void joining(void)
     CHECK(fabricast_combined_by_switches(NULL) == 0);
 }
 
+/* A group of processes that will attach later; this one is no member. */
+static void forming(void)
+{
+    const char *node = getenv("FABRICAST_NODE");
+    fabricast_process later[] = {{"b", node}, {"a", node}};
+    uint32_t ranks[] = {9, 9};
+
+    OK(fabricast_form(client, "formed", later, 2, ranks));
+    CHECK(ranks[0] == 0 && ranks[1] == 1);
+    OK(fabricast_form(client, "formed", later + 1, 1, ranks));
+    CHECK(ranks[0] == 1 && ranks[1] == 1);
+    OK(fabricast_form(client, "formed", later, 1, NULL));
+}
+
 static void without_a_group(void)
 {
     int64_t number = 1;
@@ -192,6 +206,7 @@ int main(void)
     CHECK(strcmp(fabricast_error_text(), "") == 0);
     attaching();
     joining();
+    forming();
     without_a_group();
     operations();
     the_end();

@@ -1,0 +1,40 @@
+/* A member dies before it has contributed to an operation of the others, twice: first all of them
+ * are told who, then they go on without. The test is that member. */
+#include "check.h"
+
+/* Starts a barrier, tells the other that it is under way, and waits for its end. */
+static fabricast_code barrier(fabricast_group *group)
+{
+    fabricast_request *request;
+    fabricast_code code;
+
+    OK(fabricast_wait_for(group, 2, -1));
+    OK(fabricast_start_barrier(group, &request));
+    IS(FABRICAST_TIMEOUT, fabricast_request_wait(request, 200));
+    tell("under way");
+    code = fabricast_request_wait(request, -1);
+    CHECK(fabricast_request_wait(request, -1) == code);
+    fabricast_request_free(request);
+    return code;
+}
+
+int main(void)
+{
+    fabricast_client *client;
+    fabricast_group *group;
+    uint32_t failed[2];
+    size_t count = 0;
+
+    OK(fabricast_attach(NULL, NULL, NULL, &client));
+    OK(fabricast_join(client, "g", &group));
+    IS(FABRICAST_MEMBERS_FAILED, barrier(group));
+    SAYS("members 1 failed");
+    OK(fabricast_error_failed_ranks(failed, 2, &count));
+    CHECK(count == 1 && failed[0] == 1);
+    OK(fabricast_set_failure_policy(group, FABRICAST_SURVIVORS));
+    OK(barrier(group));
+    fabricast_group_free(group);
+    fabricast_client_free(client);
+    tell("ok");
+    return 0;
+}
