@@ -8,7 +8,9 @@ mod bench;
 mod e2e;
 mod figures;
 mod fuzz;
+mod install_c;
 mod kubernetes;
+mod manual;
 mod mutants;
 mod proto;
 mod python;
@@ -55,6 +57,9 @@ usage: cargo xtask <verb>
   figures [--trial] measure messages and operations beside Open MPI and plain gRPC calls (5 minutes), and write
                     docs/evaluation/messages/README.md; Open MPI is left out aloud where mpicc is missing
                     (--trial: a build without optimization, few processes, nothing written)
+  install-c --prefix DIR
+                    build the C library with optimization, and install it below DIR: library, header,
+                    pkg-config file, and manual pages made from the header
   bench-report [FILTER]
                     run the benches and print each figure beside its budget; only budgets whose work or
                     bench has FILTER in its text
@@ -96,6 +101,12 @@ fn main() -> Result<ExitCode> {
             let (table, complete) = figures::run(&root, words.len() > 1)?;
             print!("{table}");
             complete
+        }
+        ["install-c", "--prefix", prefix] => {
+            for path in install_c::run(&root, Path::new(prefix))? {
+                println!("{}", path.display());
+            }
+            true
         }
         ["bench-report", filter @ ..] if filter.len() < 2 => {
             let filter = filter.first().copied().unwrap_or_default();

@@ -17,9 +17,9 @@
  *
  * Every function may be called from any thread, and several threads may use one handle at once. A
  * handle is freed once, when no thread uses it any more; NULL may be freed. Handles of one client
- * may be freed in any order: the process stays attached until the client and all its groups,
- * watches and requests are freed. What a function reads or writes is documented with it; it is
- * the caller's, and need not be aligned.
+ * may be freed in any order: the process stays attached until the client and all its groups and
+ * watches are freed. What a function reads or writes is documented with it; it is the caller's, and
+ * need not be aligned.
  *
  * Functions block until they are done; those with a timeout take milliseconds: -1 for no end, 0 to
  * look only. A function that fails changes no result but those that are named with it, and makes
@@ -149,7 +149,8 @@ const char *fabricast_error_text(void);
  * last failure was none. It stays valid as long as the text. */
 const char *fabricast_error_reason(void);
 
-/* Writes the ranks of the members whose failure was the last failure of this thread.
+/* Writes the ranks of the members whose failure was the last failure of this thread. Its own failure
+ * does not count as one.
  *
  * ranks: room for `capacity` ranks.
  * count: the number of ranks, also with FABRICAST_NO_ROOM. */
@@ -201,8 +202,8 @@ fabricast_code fabricast_join(const fabricast_client *client, const char *name,
 fabricast_code fabricast_form(const fabricast_client *client, const char *name,
                               const fabricast_process *processes, size_t count, uint32_t *ranks);
 
-/* Frees a group; its functions for messages and changes run no more when this returns. The process
- * stays a member, and takes part no more. */
+/* Frees a group. The process stays a member, and takes part no more. Functions for messages and
+ * changes end as fabricast_on_message says. */
 void fabricast_group_free(fabricast_group *group);
 
 /* Returns the name of the group, valid as long as the handle; NULL for NULL. */
@@ -248,7 +249,7 @@ fabricast_code fabricast_watch_next(const fabricast_watch *watch, int timeout_ms
 /* Frees a watch. */
 void fabricast_watch_free(fabricast_watch *watch);
 
-/* Function of the program for changes of members.
+/* A function of the program for changes of members.
  *
  * members: all members, valid until it returns; NULL if `code` is a failure, after which it is not
  *     called any more. fabricast_error_text has the text. */
@@ -258,7 +259,8 @@ typedef void (*fabricast_on_members_function)(const fabricast_member_list *membe
 /* Registers a function for changes of members, or NULL for none, in place of the former. It is
  * called at once with the present members, then after every change, on a thread of its own, and
  * may call any function of the library. It must not throw, nor end by longjmp. When this returns,
- * the former one does not run any more, unless it is the caller. */
+ * the former one does not run any more, unless this was called in a function that the library
+ * called; so hold no lock here that it takes. */
 fabricast_code fabricast_on_members(const fabricast_group *group,
                                     fabricast_on_members_function function, void *context);
 
@@ -290,7 +292,7 @@ fabricast_code fabricast_receive(const fabricast_group *group, int timeout_ms,
 /* Frees a message that a function has returned. */
 void fabricast_message_free(fabricast_message *message);
 
-/* Function of the program for messages.
+/* A function of the program for messages.
  *
  * message: valid until it returns; NULL if `code` is a failure, after which it is not called any
  *     more. fabricast_error_text has the text. */
@@ -300,8 +302,8 @@ typedef void (*fabricast_on_message_function)(const fabricast_message *message,
 /* Registers a function for messages, or NULL for none, in place of the former; takes part. It is
  * called for one message after the other, on a thread of its own, and may call any function of the
  * library. It must not throw, nor end by longjmp. When this returns, the former one does not run
- * any more, unless it is the caller. A message goes to the function or to fabricast_receive, if
- * both are used. */
+ * any more, unless this was called in a function that the library called; so hold no lock here that
+ * it takes. A message goes to the function or to fabricast_receive, if both are used. */
 fabricast_code fabricast_on_message(const fabricast_group *group,
                                     fabricast_on_message_function function, void *context);
 
@@ -405,8 +407,8 @@ fabricast_code fabricast_request_wait(const fabricast_request *request, int time
  * ended: 1 if so, and the function returns what fabricast_request_wait does; 0 if not. */
 fabricast_code fabricast_request_test(const fabricast_request *request, int *ended);
 
-/* Frees a request. What was started goes on to its end, because the other members count on it; its
- * result is dropped. */
+/* Frees a request. What was started goes on to its end while the process is attached, because the
+ * other members count on it; its result is dropped. */
 void fabricast_request_free(fabricast_request *request);
 
 #ifdef __cplusplus

@@ -1,6 +1,7 @@
 //! Threads that call functions of the program: one for each function that it registers, so that a
 //! function that takes its time delays no other.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -11,6 +12,11 @@ use tokio::sync::oneshot;
 
 use crate::failure::{Code, Failure, record};
 use crate::runtime::block_signals;
+
+thread_local! {
+    /// True in the threads of listeners.
+    static IS_LISTENER: Cell<bool> = const { Cell::new(false) };
+}
 
 /// A thread that calls a function of the program for each event. Dropping it ends the thread.
 pub(crate) struct Listener {
@@ -37,6 +43,7 @@ impl Listener {
         let (stop, stopped) = oneshot::channel();
         let body = move || {
             block_signals();
+            IS_LISTENER.set(true);
             listen(&runtime, events, stopped);
         };
         let thread = thread::Builder::new().name("fabricast-calls".to_owned()).spawn(body);
@@ -45,7 +52,7 @@ impl Listener {
     }
 
     /// Puts another listener, or none, into a place. When this returns, the former one's function
-    /// does not run any more, unless it is the caller.
+    /// does not run any more, unless the caller is such a function.
     pub(crate) fn replace(place: &Mutex<Option<Self>>, next: Option<Self>) {
         // Dropped without the lock: the function that it waits for may take it.
         let former = std::mem::replace(&mut *place.lock(), next);
@@ -56,8 +63,9 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         drop(self.stop.take());
+        // No listener waits for one: that could be itself, or one that waits for it.
         if let Some(thread) = self.thread.take()
-            && thread.thread().id() != thread::current().id()
+            && !IS_LISTENER.get()
         {
             // It catches panics, and after an end of another kind there is nothing to do either.
             let _ = thread.join();

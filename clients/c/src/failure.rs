@@ -184,11 +184,12 @@ unsafe extern "C" fn fabricast_error_failed_ranks(
     capacity: usize,
     count: *mut usize,
 ) -> Code {
-    // Not `guard`: a failure here must not replace the one that is asked for before it was read.
-    let failed = guard_value(Vec::new(), || LAST.with(|last| last.borrow().failed.clone()));
-    guard(|| {
+    // A failure is not recorded: the one that is asked for may be read again, with more room.
+    guard_value(Code::Internal, || {
+        let failed = LAST.with(|last| last.borrow().failed.clone());
         // SAFETY: the caller promises that `ranks` has room for `capacity` and `count` for one.
-        unsafe { arguments::write_ranks(&failed, ranks, capacity, count) }
+        let written = unsafe { arguments::write_ranks(&failed, ranks, capacity, count) };
+        written.map_or_else(|failure| failure.code, |()| Code::Ok)
     })
 }
 
@@ -221,11 +222,12 @@ mod tests {
         assert_eq!(text(), "members 2, 5 failed");
         let (mut ranks, mut count) = ([0; 2], 0);
         // SAFETY: both places are of this function.
-        let code = unsafe { fabricast_error_failed_ranks(ranks.as_mut_ptr(), 2, &raw mut count) };
-        assert_eq!((code, ranks, count), (Code::Ok, [2, 5], 2));
-        // SAFETY: as above.
         let code = unsafe { fabricast_error_failed_ranks(ranks.as_mut_ptr(), 1, &raw mut count) };
         assert_eq!((code, count), (Code::NoRoom, 2));
+        // SAFETY: as above.
+        let code = unsafe { fabricast_error_failed_ranks(ranks.as_mut_ptr(), 2, &raw mut count) };
+        assert_eq!((code, ranks, count), (Code::Ok, [2, 5], 2));
+        assert_eq!(text(), "members 2, 5 failed", "asking changes nothing");
     }
 
     #[test]

@@ -53,7 +53,7 @@ static void *await(void *context)
 int main(void)
 {
     pthread_t threads[3];
-    fabricast_request *first, *second;
+    fabricast_request *first, *second, *more;
     fabricast_group *other;
 
     OK(fabricast_attach(NULL, NULL, NULL, &client));
@@ -68,6 +68,13 @@ int main(void)
     CHECK(pthread_create(&threads[1], NULL, see, NULL) == 0);
     CHECK(pthread_create(&threads[2], NULL, await, NULL) == 0);
     IS(FABRICAST_TIMEOUT, fabricast_request_wait(first, 1));
+    /* Freed ones count until they have ended. */
+    for (int left = 1024 - 2; left > 0; left--) {
+        OK(fabricast_start_barrier(group, &more));
+        fabricast_request_free(more);
+    }
+    IS(FABRICAST_BUSY, fabricast_start_barrier(group, &more));
+    CHECK(more == NULL);
     tell("waiting");
 
     IS(FABRICAST_DETACHED, fabricast_barrier(group));

@@ -94,6 +94,40 @@ static void *comes_and_goes(void *context)
     return context;
 }
 
+static atomic_uint waits, replaced;
+
+/* Two functions that replace each other: none waits for the other. */
+static void replaces_members(const fabricast_message *message, fabricast_code code, void *context)
+{
+    CHECK(code == FABRICAST_OK && message->length == 2 && context == NULL);
+    OK(fabricast_on_members(group, NULL, NULL));
+    atomic_fetch_add(&replaced, 1);
+}
+
+static void replaces_messages(const fabricast_member_list *members, fabricast_code code,
+                              void *context)
+{
+    CHECK(code == FABRICAST_OK && members->count == 2 && context == NULL);
+    atomic_store(&waits, 1);
+    while (atomic_load(&replaced) == 0)
+        IS(FABRICAST_TIMEOUT, fabricast_wait_detached(client, 1));
+    OK(fabricast_on_message(group, NULL, NULL));
+    atomic_fetch_add(&replaced, 1);
+}
+
+static void replacing(void)
+{
+    OK(fabricast_on_members(group, replaces_messages, NULL));
+    while (atomic_load(&waits) == 0)
+        IS(FABRICAST_TIMEOUT, fabricast_wait_detached(client, 1));
+    OK(fabricast_on_message(group, replaces_members, NULL));
+    OK(fabricast_barrier(group));
+    OK(fabricast_multicast(group, "go", 2, NULL));
+    while (atomic_load(&replaced) < 2)
+        IS(FABRICAST_TIMEOUT, fabricast_wait_detached(client, 1));
+    OK(fabricast_barrier(group));
+}
+
 /* Frees the group from its own callback. */
 static void frees(const fabricast_message *message, fabricast_code code, void *context)
 {
@@ -121,7 +155,7 @@ int main(void)
     while (count > 0)
         CHECK(pthread_join(threads[--count], NULL) == 0);
     CHECK(atomic_load(&heard) == THREADS * ROUNDS);
-    OK(fabricast_barrier(group));
+    replacing();
 
     if (fabricast_group_rank(group) == 0) {
         OK(fabricast_on_message(group, frees, &freed));
