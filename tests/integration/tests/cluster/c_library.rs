@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use fabricast_client::{Client, Settings};
-use fabricast_integration::{Cluster, Layout, eventually, soon};
+use fabricast_integration::{Cluster, Layout, soon};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::ChildStdout;
 use tokio::task::spawn_blocking;
@@ -226,12 +226,8 @@ async fn a_member_that_dies_in_an_operation_is_named_or_left_out() {
     let program = Program::of_tests("failing");
     let cluster = Cluster::start(Layout::leaf_spine()).await;
     let (mut child, mut said) = spoken(program.on(&cluster, "n0"));
-    eventually("the program is a member", async || {
-        let groups = cluster.client.groups().await;
-        groups.first().map(|_| ()).ok_or(format!("{groups:?}"))
-    })
-    .await;
     for name in ["first", "second"] {
+        assert_eq!(line(&mut said).await, "alone");
         let settings = Settings::at(cluster.socket(1)).node("n9").process(name);
         let mortal = soon(Client::attach(settings)).await.unwrap().join("g").await.unwrap();
         mortal.take_part().await.unwrap();
