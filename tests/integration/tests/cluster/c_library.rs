@@ -57,7 +57,7 @@ impl Program {
         let mut cc = Command::new("cc");
         cc.args(["-std=c11", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"]);
         cc.arg(source.as_ref()).arg("-I").arg(Path::new(LIBRARY).join("include"));
-        cc.arg("-L").arg(folder.path()).arg("-lfabricast");
+        cc.arg("-L").arg(folder.path()).args(["-Wl,--as-needed", "-lfabricast"]);
         cc.arg(format!("-Wl,-rpath,{}", folder.path().display())).arg("-o").arg(&path);
         let output = cc.output().expect("a C compiler");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -161,6 +161,13 @@ async fn the_example_carries_lines_between_its_processes() {
     assert_eq!(rest, "here are: 0 on n0");
     drop(typed);
     assert!(soon(first.wait()).await.unwrap().success());
+}
+
+#[tokio::test]
+async fn the_library_stays_when_a_program_unloads_it_and_leaves_signals_alone() {
+    let program = Program::of_tests("plugin");
+    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    assert_eq!(ended(started(program.on(&cluster, "n0").arg(library()))).await, "ok\n");
 }
 
 #[tokio::test]
