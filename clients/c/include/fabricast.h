@@ -203,7 +203,8 @@ fabricast_code fabricast_form(const fabricast_client *client, const char *name,
                               const fabricast_process *processes, size_t count, uint32_t *ranks);
 
 /* Frees a group. The process stays a member, and takes part no more. Functions for messages and
- * changes end as fabricast_on_message says. */
+ * changes may use the group until they have ended, which this waits for as fabricast_on_message
+ * does. */
 void fabricast_group_free(fabricast_group *group);
 
 /* Returns the name of the group, valid as long as the handle; NULL for NULL. */

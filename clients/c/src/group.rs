@@ -17,7 +17,6 @@ use crate::turns::{Queue, Turns};
 
 /// A membership of the process. It ends with the process or when it leaves, not with the handle.
 pub(crate) struct Group {
-    /// Ends first when the group is freed: their threads use the rest.
     pub(crate) listeners: Listeners,
     pub(crate) membership: fabricast_client::Group,
     name: CString,
@@ -80,7 +79,13 @@ impl Group {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fabricast_group_free(group: *mut Group) {
     guard(|| {
-        // SAFETY: the caller promises a handle that nobody uses any more, or null.
+        // SAFETY: the caller promises a valid handle or null.
+        if let Some(group) = unsafe { group.as_ref() } {
+            // Before it is freed: functions of the program may use it until they have ended.
+            Listener::replace(&group.listeners.messages, None);
+            Listener::replace(&group.listeners.members, None);
+        }
+        // SAFETY: the caller promises that nobody but those functions uses it any more.
         drop(unsafe { arguments::taken(group) });
         Ok(())
     });

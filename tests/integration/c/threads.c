@@ -136,12 +136,25 @@ static void frees(const fabricast_message *message, fabricast_code code, void *c
     atomic_fetch_add((atomic_uint *)context, 1);
 }
 
+/* Uses the group, which is freed meanwhile. */
+static void uses(const fabricast_member_list *members, fabricast_code code, void *context)
+{
+    fabricast_member_list *again;
+
+    CHECK(code == FABRICAST_OK && members->count >= 1); /* the other may have ended */
+    atomic_fetch_add((atomic_uint *)context, 1);
+    OK(fabricast_members(group, &again));
+    fabricast_member_list_free(again);
+    OK(fabricast_on_message(group, NULL, NULL));
+    atomic_fetch_add((atomic_uint *)context, 1);
+}
+
 int main(void)
 {
     pthread_t threads[3 * THREADS + 1];
     size_t count = 0;
     fabricast_message *message;
-    atomic_uint freed = 0;
+    atomic_uint freed = 0, used = 0;
 
     OK(fabricast_attach(NULL, NULL, NULL, &client));
     OK(fabricast_join(client, getenv("FABRICAST_GROUP"), &group));
@@ -166,7 +179,11 @@ int main(void)
         OK(fabricast_barrier(group));
         OK(fabricast_multicast(group, "end", 3, NULL));
         IS(FABRICAST_TIMEOUT, fabricast_receive(group, 0, &message));
+        OK(fabricast_on_members(group, uses, &used));
+        while (atomic_load(&used) == 0)
+            IS(FABRICAST_TIMEOUT, fabricast_wait_detached(client, 1));
         fabricast_group_free(group);
+        CHECK(atomic_load(&used) % 2 == 0); /* none is inside */
     }
     fabricast_client_free(client);
     tell("ok");
