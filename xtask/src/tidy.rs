@@ -91,7 +91,7 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(files.iter().flat_map(source::check));
     findings.extend(files.iter().filter_map(length::check));
     findings.extend(modules::check(&files));
-    findings.extend(files.iter().filter(|file| file.is_rust()).flat_map(shape::check));
+    findings.extend(files.iter().flat_map(shape::check));
     findings.extend(files.iter().flat_map(needs::check));
     findings.extend(words::check(&files));
     findings.extend(invariants::check(&files));

@@ -18,7 +18,8 @@ pub struct GetServerInfoResponse {
     /// Addresses of the other parts, as far as this one knows.
     #[prost(message, repeated, tag = "4")]
     pub peers: ::prost::alloc::vec::Vec<PeerAddress>,
-    /// Who leads, where several parts of this kind stand in for each other; left out where there is one only.
+    /// Who leads, where several parts of this kind stand in for each other; left out where there is
+    /// one only.
     #[prost(message, optional, tag = "5")]
     pub leadership: ::core::option::Option<Leadership>,
 }
@@ -435,7 +436,8 @@ pub struct PortCounters {
     /// Output only. Bytes sent.
     #[prost(uint64, tag = "5")]
     pub sent_bytes: u64,
-    /// Output only. Packets dropped: nothing led on from here, or what should have gone out here could not.
+    /// Output only. Packets dropped: nothing led on from here, or what should have gone out here could
+    /// not.
     #[prost(uint64, tag = "6")]
     pub dropped_packets: u64,
 }
@@ -815,7 +817,8 @@ pub struct ContributeValuesRequest {
     /// Required. How many processes take part.
     #[prost(uint32, tag = "4")]
     pub process_count: u32,
-    /// Required. Where the process sends to: its switch, or in an adapter tree its parent, or itself if it has children.
+    /// Required. Where the process sends to: its switch, or in an adapter tree its parent, or itself
+    /// if it has children.
     #[prost(message, optional, tag = "5")]
     pub to: ::core::option::Option<AggregationNode>,
     /// Required. What is done.
@@ -990,8 +993,9 @@ pub mod fabric_aggregation_service_client {
             self.inner.server_streaming(req, path, codec).await
         }
         /// Writes aggregation entries, a place's part all or nothing; for switch agents.
-        /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG, ABORTED / STALE_FENCE (nothing was written), INVALID_ARGUMENT / FIELD_MISSING;
-        /// a part that a place refuses is named in the answer: UNKNOWN_SWITCH, UNKNOWN_ENDPOINT, SWITCH_DOWN, LIMIT_REACHED or BAD_ENTRY.
+        /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG, ABORTED / STALE_FENCE (nothing was written),
+        /// INVALID_ARGUMENT / FIELD_MISSING; a part that a place refuses is named in the answer:
+        /// UNKNOWN_SWITCH, UNKNOWN_ENDPOINT, SWITCH_DOWN, LIMIT_REACHED or BAD_ENTRY.
         pub async fn write_fabric_aggregation(
             &mut self,
             request: impl tonic::IntoRequest<super::WriteFabricAggregationRequest>,
@@ -1012,9 +1016,10 @@ pub mod fabric_aggregation_service_client {
                 .await
         }
         /// Sends the part of one process to a run of a collective, and waits for its end.
-        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT / FIELD_MISSING,
-        /// INVALID_ARGUMENT / PAYLOAD_TOO_LONG, INVALID_ARGUMENT / CONTRIBUTION_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED,
-        /// ABORTED / COLLECTIVE_FAILED (no wrong value came of it: do it again with a new sequence number).
+        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT /
+        /// FIELD_MISSING, INVALID_ARGUMENT / PAYLOAD_TOO_LONG, INVALID_ARGUMENT / CONTRIBUTION_INVALID,
+        /// RESOURCE_EXHAUSTED / LIMIT_REACHED, ABORTED / COLLECTIVE_FAILED (no wrong value came of it: do
+        /// it again with a new sequence number).
         pub async fn contribute_values(
             &mut self,
             request: impl tonic::IntoRequest<super::ContributeValuesRequest>,
@@ -1068,8 +1073,9 @@ pub mod fabric_aggregation_service_server {
             tonic::Status,
         >;
         /// Writes aggregation entries, a place's part all or nothing; for switch agents.
-        /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG, ABORTED / STALE_FENCE (nothing was written), INVALID_ARGUMENT / FIELD_MISSING;
-        /// a part that a place refuses is named in the answer: UNKNOWN_SWITCH, UNKNOWN_ENDPOINT, SWITCH_DOWN, LIMIT_REACHED or BAD_ENTRY.
+        /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG, ABORTED / STALE_FENCE (nothing was written),
+        /// INVALID_ARGUMENT / FIELD_MISSING; a part that a place refuses is named in the answer:
+        /// UNKNOWN_SWITCH, UNKNOWN_ENDPOINT, SWITCH_DOWN, LIMIT_REACHED or BAD_ENTRY.
         async fn write_fabric_aggregation(
             &self,
             request: tonic::Request<super::WriteFabricAggregationRequest>,
@@ -1078,9 +1084,10 @@ pub mod fabric_aggregation_service_server {
             tonic::Status,
         >;
         /// Sends the part of one process to a run of a collective, and waits for its end.
-        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT / FIELD_MISSING,
-        /// INVALID_ARGUMENT / PAYLOAD_TOO_LONG, INVALID_ARGUMENT / CONTRIBUTION_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED,
-        /// ABORTED / COLLECTIVE_FAILED (no wrong value came of it: do it again with a new sequence number).
+        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT /
+        /// FIELD_MISSING, INVALID_ARGUMENT / PAYLOAD_TOO_LONG, INVALID_ARGUMENT / CONTRIBUTION_INVALID,
+        /// RESOURCE_EXHAUSTED / LIMIT_REACHED, ABORTED / COLLECTIVE_FAILED (no wrong value came of it: do
+        /// it again with a new sequence number).
         async fn contribute_values(
             &self,
             request: tonic::Request<super::ContributeValuesRequest>,
@@ -1361,8 +1368,10 @@ pub mod switch_aggregation_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Reads the aggregation entries of this agent's switches and of the adapters behind them, a place per message.
-        /// Errors: UNAVAILABLE / FABRIC_UNAVAILABLE, FAILED_PRECONDITION / NO_AGGREGATION (the hardware has no such engines).
+        /// Reads the aggregation entries of this agent's switches and of the adapters behind them, a place
+        /// per message.
+        /// Errors: UNAVAILABLE / FABRIC_UNAVAILABLE, FAILED_PRECONDITION / NO_AGGREGATION (the hardware
+        /// has no such engines).
         pub async fn read_aggregation(
             &mut self,
             request: impl tonic::IntoRequest<super::ReadAggregationRequest>,
@@ -1436,8 +1445,10 @@ pub mod switch_aggregation_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Reads the aggregation entries of this agent's switches and of the adapters behind them, a place per message.
-        /// Errors: UNAVAILABLE / FABRIC_UNAVAILABLE, FAILED_PRECONDITION / NO_AGGREGATION (the hardware has no such engines).
+        /// Reads the aggregation entries of this agent's switches and of the adapters behind them, a place
+        /// per message.
+        /// Errors: UNAVAILABLE / FABRIC_UNAVAILABLE, FAILED_PRECONDITION / NO_AGGREGATION (the hardware
+        /// has no such engines).
         async fn read_aggregation(
             &self,
             request: tonic::Request<super::ReadAggregationRequest>,
@@ -1654,10 +1665,12 @@ pub struct Collective {
     /// Output only. Its tree of switches, if it has one.
     #[prost(message, optional, tag = "12")]
     pub switch_tree: ::core::option::Option<AggregationTree>,
-    /// Output only. Its tree of adapters: for sizes where that is faster, or where there is no tree of switches.
+    /// Output only. Its tree of adapters: for sizes where that is faster, or where there is no tree of
+    /// switches.
     #[prost(message, optional, tag = "13")]
     pub adapter_tree: ::core::option::Option<AggregationTree>,
-    /// Output only. Messages of reductions up to so many bytes run on the switch tree; larger ones on the adapter tree.
+    /// Output only. Messages of reductions up to so many bytes run on the switch tree; larger ones on
+    /// the adapter tree.
     #[prost(uint32, tag = "14")]
     pub switch_tree_max_bytes: u32,
     /// Output only. Whether switches and adapters are known to hold the trees.
@@ -1975,7 +1988,8 @@ pub struct RunCollectiveRequest {
     /// Required. The process.
     #[prost(string, tag = "3")]
     pub process: ::prost::alloc::string::String,
-    /// Required. Number of the run: one that no run of this collective had before, the same at all processes.
+    /// Required. Number of the run: one that no run of this collective had before, the same at all
+    /// processes.
     #[prost(uint64, tag = "4")]
     pub sequence: u64,
     /// Required. What is done; processes are numbered as the collective lists them.
@@ -2009,10 +2023,10 @@ pub mod collective_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Gives collectives their trees, within the entries that switches have; served by the TIC, which keeps them.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
-    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL / STORE_FAILED (whether it was
-    /// changed is known when the call is repeated).
+    /// Gives collectives their trees, within the entries that switches have; served by the TIC, which
+    /// keeps them. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes
+    /// something with RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL /
+    /// STORE_FAILED (whether it was changed is known when the call is repeated).
     #[derive(Debug, Clone)]
     pub struct CollectiveServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -2093,10 +2107,12 @@ pub mod collective_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Creates a collective of the members a group has now. Durable once answered; repeated with the same fields it answers the same.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP, ALREADY_EXISTS / COLLECTIVE_EXISTS, INVALID_ARGUMENT / NAME_INVALID,
-        /// INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLLECTIVE_INVALID, RESOURCE_EXHAUSTED / QUOTA_REACHED,
-        /// FAILED_PRECONDITION / MEMBER_CUT_OFF, FAILED_PRECONDITION / NO_SWITCH_TREE (only where one was required).
+        /// Creates a collective of the members a group has now. Durable once answered; repeated with the
+        /// same fields it answers the same.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, ALREADY_EXISTS / COLLECTIVE_EXISTS, INVALID_ARGUMENT /
+        /// NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLLECTIVE_INVALID,
+        /// RESOURCE_EXHAUSTED / QUOTA_REACHED, FAILED_PRECONDITION / MEMBER_CUT_OFF, FAILED_PRECONDITION /
+        /// NO_SWITCH_TREE (only where one was required).
         pub async fn create_collective(
             &mut self,
             request: impl tonic::IntoRequest<super::CreateCollectiveRequest>,
@@ -2180,8 +2196,8 @@ pub mod collective_service_client {
                 .await
         }
         /// Keeps entries for a tenant or job.
-        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / UNKNOWN_ENDPOINT,
-        /// FAILED_PRECONDITION / MEMBER_CUT_OFF, RESOURCE_EXHAUSTED / NO_ROOM.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
+        /// UNKNOWN_ENDPOINT, FAILED_PRECONDITION / MEMBER_CUT_OFF, RESOURCE_EXHAUSTED / NO_ROOM.
         pub async fn reserve_entries(
             &mut self,
             request: impl tonic::IntoRequest<super::ReserveEntriesRequest>,
@@ -2264,7 +2280,8 @@ pub mod collective_service_client {
                 )
                 .await
         }
-        /// Streams the trees that switches and adapters are to hold: all of them at the start, then what differs. For the route service.
+        /// Streams the trees that switches and adapters are to hold: all of them at the start, then what
+        /// differs. For the route service.
         /// Errors: none of its own.
         pub async fn watch_aggregation_trees(
             &mut self,
@@ -2334,10 +2351,12 @@ pub mod collective_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with CollectiveServiceServer.
     #[async_trait]
     pub trait CollectiveService: std::marker::Send + std::marker::Sync + 'static {
-        /// Creates a collective of the members a group has now. Durable once answered; repeated with the same fields it answers the same.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP, ALREADY_EXISTS / COLLECTIVE_EXISTS, INVALID_ARGUMENT / NAME_INVALID,
-        /// INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLLECTIVE_INVALID, RESOURCE_EXHAUSTED / QUOTA_REACHED,
-        /// FAILED_PRECONDITION / MEMBER_CUT_OFF, FAILED_PRECONDITION / NO_SWITCH_TREE (only where one was required).
+        /// Creates a collective of the members a group has now. Durable once answered; repeated with the
+        /// same fields it answers the same.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, ALREADY_EXISTS / COLLECTIVE_EXISTS, INVALID_ARGUMENT /
+        /// NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLLECTIVE_INVALID,
+        /// RESOURCE_EXHAUSTED / QUOTA_REACHED, FAILED_PRECONDITION / MEMBER_CUT_OFF, FAILED_PRECONDITION /
+        /// NO_SWITCH_TREE (only where one was required).
         async fn create_collective(
             &self,
             request: tonic::Request<super::CreateCollectiveRequest>,
@@ -2373,8 +2392,8 @@ pub mod collective_service_server {
             tonic::Status,
         >;
         /// Keeps entries for a tenant or job.
-        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / UNKNOWN_ENDPOINT,
-        /// FAILED_PRECONDITION / MEMBER_CUT_OFF, RESOURCE_EXHAUSTED / NO_ROOM.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
+        /// UNKNOWN_ENDPOINT, FAILED_PRECONDITION / MEMBER_CUT_OFF, RESOURCE_EXHAUSTED / NO_ROOM.
         async fn reserve_entries(
             &self,
             request: tonic::Request<super::ReserveEntriesRequest>,
@@ -2418,7 +2437,8 @@ pub mod collective_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Streams the trees that switches and adapters are to hold: all of them at the start, then what differs. For the route service.
+        /// Streams the trees that switches and adapters are to hold: all of them at the start, then what
+        /// differs. For the route service.
         /// Errors: none of its own.
         async fn watch_aggregation_trees(
             &self,
@@ -2438,10 +2458,10 @@ pub mod collective_service_server {
             tonic::Status,
         >;
     }
-    /// Gives collectives their trees, within the entries that switches have; served by the TIC, which keeps them.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
-    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL / STORE_FAILED (whether it was
-    /// changed is known when the call is repeated).
+    /// Gives collectives their trees, within the entries that switches have; served by the TIC, which
+    /// keeps them. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes
+    /// something with RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL /
+    /// STORE_FAILED (whether it was changed is known when the call is repeated).
     #[derive(Debug)]
     pub struct CollectiveServiceServer<T> {
         inner: Arc<T>,
@@ -2831,11 +2851,13 @@ pub mod collective_agent_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Takes part in one run of a collective for one process, and waits for its end. All processes of the collective must call it with the
-        /// same sequence and work.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, NOT_FOUND / UNKNOWN_COLLECTIVE, NOT_FOUND / NOT_A_MEMBER,
-        /// FAILED_PRECONDITION / NOT_PROGRAMMED (works later), FAILED_PRECONDITION / MEMBER_CUT_OFF, UNAVAILABLE / PEER_UNAVAILABLE, and those of
-        /// ContributeValues: ABORTED / COLLECTIVE_FAILED says that no value came of it; repeat it with a new sequence.
+        /// Takes part in one run of a collective for one process, and waits for its end. All processes of
+        /// the collective must call it with the same sequence and work.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, NOT_FOUND / UNKNOWN_COLLECTIVE,
+        /// NOT_FOUND / NOT_A_MEMBER, FAILED_PRECONDITION / NOT_PROGRAMMED (works later),
+        /// FAILED_PRECONDITION / MEMBER_CUT_OFF, UNAVAILABLE / PEER_UNAVAILABLE, and those of
+        /// ContributeValues: ABORTED / COLLECTIVE_FAILED says that no value came of it; repeat it with a
+        /// new sequence.
         pub async fn run_collective(
             &mut self,
             request: impl tonic::IntoRequest<super::RunCollectiveRequest>,
@@ -2870,11 +2892,13 @@ pub mod collective_agent_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with CollectiveAgentServiceServer.
     #[async_trait]
     pub trait CollectiveAgentService: std::marker::Send + std::marker::Sync + 'static {
-        /// Takes part in one run of a collective for one process, and waits for its end. All processes of the collective must call it with the
-        /// same sequence and work.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, NOT_FOUND / UNKNOWN_COLLECTIVE, NOT_FOUND / NOT_A_MEMBER,
-        /// FAILED_PRECONDITION / NOT_PROGRAMMED (works later), FAILED_PRECONDITION / MEMBER_CUT_OFF, UNAVAILABLE / PEER_UNAVAILABLE, and those of
-        /// ContributeValues: ABORTED / COLLECTIVE_FAILED says that no value came of it; repeat it with a new sequence.
+        /// Takes part in one run of a collective for one process, and waits for its end. All processes of
+        /// the collective must call it with the same sequence and work.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, NOT_FOUND / UNKNOWN_COLLECTIVE,
+        /// NOT_FOUND / NOT_A_MEMBER, FAILED_PRECONDITION / NOT_PROGRAMMED (works later),
+        /// FAILED_PRECONDITION / MEMBER_CUT_OFF, UNAVAILABLE / PEER_UNAVAILABLE, and those of
+        /// ContributeValues: ABORTED / COLLECTIVE_FAILED says that no value came of it; repeat it with a
+        /// new sequence.
         async fn run_collective(
             &self,
             request: tonic::Request<super::RunCollectiveRequest>,
@@ -3066,8 +3090,9 @@ pub struct Packet {
     /// Optional. At most 4096 bytes.
     #[prost(bytes = "vec", tag = "3")]
     pub payload: ::prost::alloc::vec::Vec<u8>,
-    /// Optional. Says who sent it: a number of the sender's own, another one after each restart. Switches do not look at it; receivers
-    /// drop what they have got with the same source and sequence. 0: not to be told apart.
+    /// Optional. Says who sent it: a number of the sender's own, another one after each restart.
+    /// Switches do not look at it; receivers drop what they have got with the same source and
+    /// sequence. 0: not to be told apart.
     #[prost(uint64, tag = "4")]
     pub source: u64,
     /// Optional. Number of the packet among those that the source sent to the group, from 1.
@@ -3414,9 +3439,11 @@ pub mod fabric_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Attaches endpoints, sends their packets and streams what arrives for them; they detach when the stream ends.
-        /// Errors: none of its own; what is refused is named in the stream: UNKNOWN_ENDPOINT, ENDPOINT_ATTACHED, FIELD_MISSING,
-        /// COLOR_OUT_OF_RANGE or PAYLOAD_TOO_LONG. The stream ends with UNAVAILABLE / SHUTTING_DOWN when the fabric stops.
+        /// Attaches endpoints, sends their packets and streams what arrives for them; they detach when the
+        /// stream ends.
+        /// Errors: none of its own; what is refused is named in the stream: UNKNOWN_ENDPOINT,
+        /// ENDPOINT_ATTACHED, FIELD_MISSING, COLOR_OUT_OF_RANGE or PAYLOAD_TOO_LONG. The stream ends with
+        /// UNAVAILABLE / SHUTTING_DOWN when the fabric stops.
         pub async fn attach_endpoints(
             &mut self,
             request: impl tonic::IntoStreamingRequest<
@@ -3446,8 +3473,8 @@ pub mod fabric_service_client {
             self.inner.streaming(req, path, codec).await
         }
         /// Sends one packet as if from an endpoint and says where it went.
-        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE,
-        /// INVALID_ARGUMENT / PAYLOAD_TOO_LONG.
+        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT
+        /// / COLOR_OUT_OF_RANGE, INVALID_ARGUMENT / PAYLOAD_TOO_LONG.
         pub async fn inject_packet(
             &mut self,
             request: impl tonic::IntoRequest<super::InjectPacketRequest>,
@@ -3500,8 +3527,10 @@ pub mod fabric_service_client {
                 )
                 .await
         }
-        /// Changes the table of a switch behind everybody's back, or makes the switch slow or unable to take writes.
-        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT / FIELD_MISSING, UNAVAILABLE / SWITCH_DOWN.
+        /// Changes the table of a switch behind everybody's back, or makes the switch slow or unable to
+        /// take writes.
+        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT / FIELD_MISSING, UNAVAILABLE /
+        /// SWITCH_DOWN.
         pub async fn disturb_switch(
             &mut self,
             request: impl tonic::IntoRequest<super::DisturbSwitchRequest>,
@@ -3596,9 +3625,9 @@ pub mod fabric_service_client {
             self.inner.server_streaming(req, path, codec).await
         }
         /// Writes switch tables; for switch agents.
-        /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG, ABORTED / STALE_FENCE,
-        /// INVALID_ARGUMENT / FIELD_MISSING; a part that one switch refuses is named in the answer: UNKNOWN_SWITCH, SWITCH_DOWN,
-        /// WRITE_FAILED or BAD_ENTRY.
+        /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG, ABORTED / STALE_FENCE, INVALID_ARGUMENT /
+        /// FIELD_MISSING; a part that one switch refuses is named in the answer: UNKNOWN_SWITCH,
+        /// SWITCH_DOWN, WRITE_FAILED or BAD_ENTRY.
         pub async fn write_switch_tables(
             &mut self,
             request: impl tonic::IntoRequest<super::WriteSwitchTablesRequest>,
@@ -3688,9 +3717,11 @@ pub mod fabric_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Attaches endpoints, sends their packets and streams what arrives for them; they detach when the stream ends.
-        /// Errors: none of its own; what is refused is named in the stream: UNKNOWN_ENDPOINT, ENDPOINT_ATTACHED, FIELD_MISSING,
-        /// COLOR_OUT_OF_RANGE or PAYLOAD_TOO_LONG. The stream ends with UNAVAILABLE / SHUTTING_DOWN when the fabric stops.
+        /// Attaches endpoints, sends their packets and streams what arrives for them; they detach when the
+        /// stream ends.
+        /// Errors: none of its own; what is refused is named in the stream: UNKNOWN_ENDPOINT,
+        /// ENDPOINT_ATTACHED, FIELD_MISSING, COLOR_OUT_OF_RANGE or PAYLOAD_TOO_LONG. The stream ends with
+        /// UNAVAILABLE / SHUTTING_DOWN when the fabric stops.
         async fn attach_endpoints(
             &self,
             request: tonic::Request<tonic::Streaming<super::AttachEndpointsRequest>>,
@@ -3699,8 +3730,8 @@ pub mod fabric_service_server {
             tonic::Status,
         >;
         /// Sends one packet as if from an endpoint and says where it went.
-        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE,
-        /// INVALID_ARGUMENT / PAYLOAD_TOO_LONG.
+        /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT
+        /// / COLOR_OUT_OF_RANGE, INVALID_ARGUMENT / PAYLOAD_TOO_LONG.
         async fn inject_packet(
             &self,
             request: tonic::Request<super::InjectPacketRequest>,
@@ -3726,8 +3757,10 @@ pub mod fabric_service_server {
             tonic::Response<super::HealElementResponse>,
             tonic::Status,
         >;
-        /// Changes the table of a switch behind everybody's back, or makes the switch slow or unable to take writes.
-        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT / FIELD_MISSING, UNAVAILABLE / SWITCH_DOWN.
+        /// Changes the table of a switch behind everybody's back, or makes the switch slow or unable to
+        /// take writes.
+        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT / FIELD_MISSING, UNAVAILABLE /
+        /// SWITCH_DOWN.
         async fn disturb_switch(
             &self,
             request: tonic::Request<super::DisturbSwitchRequest>,
@@ -3781,9 +3814,9 @@ pub mod fabric_service_server {
             tonic::Status,
         >;
         /// Writes switch tables; for switch agents.
-        /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG, ABORTED / STALE_FENCE,
-        /// INVALID_ARGUMENT / FIELD_MISSING; a part that one switch refuses is named in the answer: UNKNOWN_SWITCH, SWITCH_DOWN,
-        /// WRITE_FAILED or BAD_ENTRY.
+        /// Errors: PERMISSION_DENIED / MANAGEMENT_KEY_WRONG, ABORTED / STALE_FENCE, INVALID_ARGUMENT /
+        /// FIELD_MISSING; a part that one switch refuses is named in the answer: UNKNOWN_SWITCH,
+        /// SWITCH_DOWN, WRITE_FAILED or BAD_ENTRY.
         async fn write_switch_tables(
             &self,
             request: tonic::Request<super::WriteSwitchTablesRequest>,
@@ -4184,8 +4217,9 @@ pub struct Group {
     /// Immutable. Kept when its last member leaves.
     #[prost(bool, tag = "10")]
     pub persistent: bool,
-    /// Immutable. Never merged with another group: the TIC moves it to a spanning tree without groups where it would be. Where
-    /// there is none it gets no hardware route, and senders are refused with FAILED_PRECONDITION / NOT_ROUTED.
+    /// Immutable. Never merged with another group: the TIC moves it to a spanning tree without groups
+    /// where it would be. Where there is none it gets no hardware route, and senders are refused with
+    /// FAILED_PRECONDITION / NOT_ROUTED.
     #[prost(bool, tag = "11")]
     pub exclusive: bool,
     /// Output only. What the route service last reported; absent until then.
@@ -4194,7 +4228,8 @@ pub struct Group {
     /// Output only. When the group was created.
     #[prost(message, optional, tag = "13")]
     pub create_time: ::core::option::Option<::prost_types::Timestamp>,
-    /// Output only. Revision of the last change of anything in this record or its membership; what group agents report as known.
+    /// Output only. Revision of the last change of anything in this record or its membership; what
+    /// group agents report as known.
     #[prost(uint64, tag = "14")]
     pub records_revision: u64,
     /// Output only. Layer that its creator named; empty if none.
@@ -4209,8 +4244,8 @@ pub struct Group {
     /// Output only. It still waits for members. Set again when its last member has left.
     #[prost(bool, tag = "18")]
     pub incomplete: bool,
-    /// Output only. MGID whose spanning tree the group was moved to; absent if it is on that of its own MGID. Packets name the
-    /// group's own.
+    /// Output only. MGID whose spanning tree the group was moved to; absent if it is on that of its
+    /// own MGID. Packets name the group's own.
     #[prost(uint32, optional, tag = "19")]
     pub home_mgid: ::core::option::Option<u32>,
 }
@@ -4220,8 +4255,8 @@ pub struct MgidHints {
     /// Optional. Endpoints that will be members, as far as they are known.
     #[prost(string, repeated, tag = "1")]
     pub expected_endpoints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Optional. Names a layer: no endpoint is in two groups of it. Layers whose names agree up to the last "/" belong together, as the
-    /// rows and columns of one process grid.
+    /// Optional. Names a layer: no endpoint is in two groups of it. Layers whose names agree up to the
+    /// last "/" belong together, as the rows and columns of one process grid.
     #[prost(string, tag = "2")]
     pub layer: ::prost::alloc::string::String,
     /// Optional. Groups that the layer will have; 0 if not known.
@@ -4265,7 +4300,8 @@ pub struct Route {
     /// Output only. State of the hardware route.
     #[prost(enumeration = "RouteState", tag = "2")]
     pub state: i32,
-    /// Output only. Color (multicast table entry) that senders put into packets; valid if ROUTE_STATE_ROUTED.
+    /// Output only. Color (multicast table entry) that senders put into packets; valid if
+    /// ROUTE_STATE_ROUTED.
     #[prost(uint32, tag = "3")]
     pub color: u32,
     /// Output only. Virtual group whose tree this group shares.
@@ -4277,8 +4313,8 @@ pub struct Route {
     /// Output only. Member endpoints that no live link reaches.
     #[prost(string, repeated, tag = "6")]
     pub cut_off_endpoints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Output only. Color of the second tree, where fault tolerance gives that an entry of its own: senders send each packet
-    /// with this one, too.
+    /// Output only. Color of the second tree, where fault tolerance gives that an entry of its own:
+    /// senders send each packet with this one, too.
     #[prost(uint32, optional, tag = "7")]
     pub second_color: ::core::option::Option<u32>,
     /// Output only. The reason as a code.
@@ -4371,8 +4407,8 @@ pub enum RouteState {
     Unspecified = 0,
     /// The switches hold the group's tree.
     Routed = 1,
-    /// There is no hardware route; the route says why. Senders are refused with FAILED_PRECONDITION / NOT_ROUTED: the unicast
-    /// tree that could serve the group carries no data yet.
+    /// There is no hardware route; the route says why. Senders are refused with FAILED_PRECONDITION /
+    /// NOT_ROUTED: the unicast tree that could serve the group carries no data yet.
     UnicastOnly = 2,
 }
 impl RouteState {
@@ -4415,8 +4451,9 @@ pub struct Node {
     /// Output only. Whether the node takes part.
     #[prost(enumeration = "NodeState", tag = "5")]
     pub state: i32,
-    /// Output only. Set while the node is suppressed, as it has come and gone too often: until then it hosts no group agents
-    /// while another member's node can, or is not readmitted, as the TIC's settings say.
+    /// Output only. Set while the node is suppressed, as it has come and gone too often: until then it
+    /// hosts no group agents while another member's node can, or is not readmitted, as the TIC's
+    /// settings say.
     #[prost(message, optional, tag = "6")]
     pub suppressed_until: ::core::option::Option<::prost_types::Timestamp>,
     /// Output only. Why it is suppressed; empty if it is not.
@@ -4476,9 +4513,9 @@ pub struct RegisterNodeRequest {
     /// Required. The node; output only fields are ignored.
     #[prost(message, optional, tag = "1")]
     pub node: ::core::option::Option<Node>,
-    /// Required. Chosen by the operating agent at each start of the node, higher than before; a call with one that is
-    /// not higher than the recorded one changes nothing. Nanoseconds since 1970 do; at most a day
-    /// beyond the TIC's clock.
+    /// Required. Chosen by the operating agent at each start of the node, higher than before; a call
+    /// with one that is not higher than the recorded one changes nothing. Nanoseconds since 1970 do;
+    /// at most a day beyond the TIC's clock.
     #[prost(uint64, tag = "2")]
     pub start_id: u64,
 }
@@ -4488,8 +4525,8 @@ pub struct RegisterNodeResponse {
     /// The node as recorded, with its incarnation.
     #[prost(message, optional, tag = "1")]
     pub node: ::core::option::Option<Node>,
-    /// The start that the record belongs to. If it is higher than the one asked with, the node has not been admitted: ask
-    /// with a higher one.
+    /// The start that the record belongs to. If it is higher than the one asked with, the node has not
+    /// been admitted: ask with a higher one.
     #[prost(uint64, tag = "2")]
     pub start_id: u64,
 }
@@ -4529,7 +4566,8 @@ pub struct JoinGroupRequest {
     /// Optional. Job that a new group belongs to; not looked at if the group exists.
     #[prost(string, tag = "11")]
     pub job: ::prost::alloc::string::String,
-    /// Optional. Do not route a new group before it has had so many members; not looked at if the group exists.
+    /// Optional. Do not route a new group before it has had so many members; not looked at if the
+    /// group exists.
     #[prost(uint32, tag = "12")]
     pub complete_at_member_count: u32,
 }
@@ -4648,7 +4686,8 @@ pub struct PlannedMgid {
     /// exists only new members count, here and below.
     #[prost(uint32, tag = "5")]
     pub conflicting_members: u32,
-    /// Members that are in another group of the spanning tree; if there are any, the groups are merged.
+    /// Members that are in another group of the spanning tree; if there are any, the groups are
+    /// merged.
     #[prost(uint32, tag = "6")]
     pub merging_members: u32,
 }
@@ -4661,13 +4700,15 @@ pub struct GetGroupRequest {
     /// Optional. Group number; wins over the name.
     #[prost(uint64, tag = "2")]
     pub gn: u64,
-    /// Optional. A TIC that does not lead may answer from its copy, which is a second or so behind; the revision says how far.
+    /// Optional. A TIC that does not lead may answer from its copy, which is a second or so behind;
+    /// the revision says how far.
     #[prost(bool, tag = "3")]
     pub allow_stale: bool,
     /// Optional. Only members on this node; left out, all of them.
     #[prost(string, tag = "4")]
     pub members_on_node: ::prost::alloc::string::String,
-    /// Optional. The members_revision that the caller has the members of: they are left out if that is still the newest.
+    /// Optional. The members_revision that the caller has the members of: they are left out if that is
+    /// still the newest.
     #[prost(uint64, tag = "5")]
     pub unless_members_revision: u64,
 }
@@ -4696,7 +4737,8 @@ pub struct ListGroupsRequest {
     /// Optional. Include the member lists.
     #[prost(bool, tag = "3")]
     pub with_members: bool,
-    /// Optional. A TIC that does not lead may answer from its copy, which is a second or so behind; the revision says how far.
+    /// Optional. A TIC that does not lead may answer from its copy, which is a second or so behind;
+    /// the revision says how far.
     #[prost(bool, tag = "4")]
     pub allow_stale: bool,
 }
@@ -4722,7 +4764,8 @@ pub struct ListNodesRequest {
     /// Optional. Token of the previous answer.
     #[prost(string, tag = "2")]
     pub page_token: ::prost::alloc::string::String,
-    /// Optional. A TIC that does not lead may answer from its copy, which is a second or so behind; the revision says how far.
+    /// Optional. A TIC that does not lead may answer from its copy, which is a second or so behind;
+    /// the revision says how far.
     #[prost(bool, tag = "3")]
     pub allow_stale: bool,
 }
@@ -4813,8 +4856,8 @@ pub struct ReportNodeFailureRequest {
     /// Required. Who reports, for the log.
     #[prost(string, tag = "3")]
     pub reporter: ::prost::alloc::string::String,
-    /// Optional. The reporter only cannot reach the node: the TIC does what its settings say about such reports, which is to
-    /// ask the node first, and answers before it has done so.
+    /// Optional. The reporter only cannot reach the node: the TIC does what its settings say about
+    /// such reports, which is to ask the node first, and answers before it has done so.
     #[prost(bool, tag = "4")]
     pub probe_first: bool,
 }
@@ -4929,7 +4972,8 @@ pub struct GroupAgentVerdict {
     /// The hosting node.
     #[prost(string, tag = "1")]
     pub node: ::prost::alloc::string::String,
-    /// The node was expelled, or the incarnation is not the newest: drop everything and register again.
+    /// The node was expelled, or the incarnation is not the newest: drop everything and register
+    /// again.
     #[prost(bool, tag = "2")]
     pub expelled: bool,
     /// Groups the node must host and is behind on: fetch them with GetGroup.
@@ -5012,11 +5056,12 @@ pub struct WatchDirectoryResponse {
     /// The changes, in order.
     #[prost(message, repeated, tag = "4")]
     pub changes: ::prost::alloc::vec::Vec<DirectoryChange>,
-    /// In messages of the snapshot. SHA-256 of the topology that the records are of, as DownloadTopology gives it.
+    /// In messages of the snapshot. SHA-256 of the topology that the records are of, as
+    /// DownloadTopology gives it.
     #[prost(bytes = "vec", tag = "5")]
     pub topology_sha256: ::prost::alloc::vec::Vec<u8>,
-    /// Optional. Origins (`traceparent`, as W3C Trace Context has it) of requests behind these changes that are traced, at
-    /// most 16: what is done about the changes belongs to their traces.
+    /// Optional. Origins (`traceparent`, as W3C Trace Context has it) of requests behind these changes
+    /// that are traced, at most 16: what is done about the changes belongs to their traces.
     #[prost(string, repeated, tag = "6")]
     pub traceparents: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -5091,7 +5136,8 @@ pub struct AcquireRouteTermRequest {
     /// Optional. Take the term even if another route service holds it, which is deposed by that.
     #[prost(bool, tag = "2")]
     pub take_over: bool,
-    /// Optional. Where callers reach the route service, host:port; told to those that wait, for their own callers.
+    /// Optional. Where callers reach the route service, host:port; told to those that wait, for their
+    /// own callers.
     #[prost(string, tag = "3")]
     pub address: ::prost::alloc::string::String,
 }
@@ -5196,20 +5242,20 @@ pub mod tic_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Topology information center: owns the groups, their members, the nodes and the topology.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
+    /// Topology information center: owns the groups, their members, the nodes and the topology. Any call
+    /// may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
     /// RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was changed),
-    /// RESOURCE_EXHAUSTED / STORE_FULL (the store has no space left; nothing was changed) or
-    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
-    /// Where several TICs share a store one of them leads. The others refuse with UNAVAILABLE / NOT_LEADER, whose metadata name the
-    /// leader's address if it is known; they answer DownloadTopology, and reads that allow it from a copy. A call that was lost when
-    /// the leader changed may be repeated at the next one: what a request id was answered with is durable.
-    /// Where parts show each other certificates, any call of this or another service may also be refused with
-    /// PERMISSION_DENIED / NOT_PERMITTED: the caller's role, node or tenant does not have it.
-    /// Bytes that are no message of a call of this or another service are refused with
-    /// INVALID_ARGUMENT / REQUEST_UNREADABLE.
-    /// Whoever asks too much of this or another service is refused with RESOURCE_EXHAUSTED / RATE_LIMITED or
-    /// RESOURCE_EXHAUSTED / TOO_MANY_OPEN_CALLS, and told when to come again.
+    /// RESOURCE_EXHAUSTED / STORE_FULL (the store has no space left; nothing was changed) or INTERNAL /
+    /// STORE_FAILED (whether it was changed is known when the call is repeated). Where several TICs
+    /// share a store one of them leads. The others refuse with UNAVAILABLE / NOT_LEADER, whose metadata
+    /// name the leader's address if it is known; they answer DownloadTopology, and reads that allow it
+    /// from a copy. A call that was lost when the leader changed may be repeated at the next one: what a
+    /// request id was answered with is durable. Where parts show each other certificates, any call of
+    /// this or another service may also be refused with PERMISSION_DENIED / NOT_PERMITTED: the caller's
+    /// role, node or tenant does not have it. Bytes that are no message of a call of this or another
+    /// service are refused with INVALID_ARGUMENT / REQUEST_UNREADABLE. Whoever asks too much of this or
+    /// another service is refused with RESOURCE_EXHAUSTED / RATE_LIMITED or RESOURCE_EXHAUSTED /
+    /// TOO_MANY_OPEN_CALLS, and told when to come again.
     #[derive(Debug, Clone)]
     pub struct TicServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -5291,9 +5337,10 @@ pub mod tic_service_client {
             self
         }
         /// Announces a node, or that a failed one is back. Safe to repeat.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_TAKEN,
-        /// INVALID_ARGUMENT / START_OUT_OF_RANGE,
-        /// UNAVAILABLE / NODE_SUPPRESSED (it has come and gone too often; works later, or once an administrator readmits it).
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT /
+        /// UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_TAKEN, INVALID_ARGUMENT / START_OUT_OF_RANGE,
+        /// UNAVAILABLE / NODE_SUPPRESSED (it has come and gone too often; works later, or once an
+        /// administrator readmits it).
         pub async fn register_node(
             &mut self,
             request: impl tonic::IntoRequest<super::RegisterNodeRequest>,
@@ -5311,9 +5358,11 @@ pub mod tic_service_client {
                 .await
         }
         /// Adds a process to a group; an unknown group is created. Durable once answered.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID,
-        /// INVALID_ARGUMENT / FIELD_MISSING, ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE,
-        /// ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE, FAILED_PRECONDITION / MEMBERSHIP_ENDED, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT /
+        /// UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING,
+        /// ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT /
+        /// MGID_OUT_OF_RANGE, ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE,
+        /// FAILED_PRECONDITION / MEMBERSHIP_ENDED, INVALID_ARGUMENT / REQUEST_ID_REUSED.
         pub async fn join_group(
             &mut self,
             request: impl tonic::IntoRequest<super::JoinGroupRequest>,
@@ -5331,8 +5380,9 @@ pub mod tic_service_client {
                 .await
         }
         /// Takes a process out of a group. Durable once answered.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP, NOT_FOUND / NOT_A_MEMBER, NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION,
-        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, NOT_FOUND / NOT_A_MEMBER, NOT_FOUND / UNKNOWN_NODE,
+        /// FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
+        /// FIELD_MISSING, INVALID_ARGUMENT / REQUEST_ID_REUSED.
         pub async fn leave_group(
             &mut self,
             request: impl tonic::IntoRequest<super::LeaveGroupRequest>,
@@ -5350,7 +5400,8 @@ pub mod tic_service_client {
                 .await
         }
         /// Removes a group with all its members.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
+        /// REQUEST_ID_REUSED.
         pub async fn delete_group(
             &mut self,
             request: impl tonic::IntoRequest<super::DeleteGroupRequest>,
@@ -5367,9 +5418,9 @@ pub mod tic_service_client {
                 )
                 .await
         }
-        /// Says which MGIDs groups would get if they were formed together now; changes nothing. While no group changes, the answer is
-        /// the same, it does not depend on the order of the groups, and GroupBatchService.FormGroups gives
-        /// these MGIDs.
+        /// Says which MGIDs groups would get if they were formed together now; changes nothing. While no
+        /// group changes, the answer is the same, it does not depend on the order of the groups, and
+        /// GroupBatchService.FormGroups gives these MGIDs.
         /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID,
         /// ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / MGID_IN_USE,
         /// UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE,
@@ -5482,9 +5533,10 @@ pub mod tic_service_client {
                 )
                 .await
         }
-        /// Network management says that a node has failed: it is expelled at once. Or somebody cannot reach a node: the TIC asks it, and
-        /// expels it if it does not answer.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / NAME_INVALID.
+        /// Network management says that a node has failed: it is expelled at once. Or somebody cannot
+        /// reach a node: the TIC asks it, and expels it if it does not answer.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT /
+        /// NAME_INVALID.
         pub async fn report_node_failure(
             &mut self,
             request: impl tonic::IntoRequest<super::ReportNodeFailureRequest>,
@@ -5501,7 +5553,8 @@ pub mod tic_service_client {
                 )
                 .await
         }
-        /// An administrator says that a node is well: it is forgotten how often it has come and gone, and it is not suppressed any more.
+        /// An administrator says that a node is well: it is forgotten how often it has come and gone, and
+        /// it is not suppressed any more.
         /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID.
         pub async fn readmit_node(
             &mut self,
@@ -5557,8 +5610,8 @@ pub mod tic_service_client {
                 )
                 .await
         }
-        /// Moves groups to other spanning trees, as RouteService.PlanRebalance plans. Their members keep the
-        /// MGID, and lose no packets. A group is left out if it is gone, not where it is said to be or
+        /// Moves groups to other spanning trees, as RouteService.PlanRebalance plans. Their members keep
+        /// the MGID, and lose no packets. A group is left out if it is gone, not where it is said to be or
         /// exclusive, or if no MGID of the tree is free.
         /// Errors: INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
         pub async fn move_groups(
@@ -5597,9 +5650,10 @@ pub mod tic_service_client {
                 )
                 .await
         }
-        /// Switch agents say which parts of the fabric are down: always the whole list of what one agent sees.
-        /// With certificates the reporter is the agent that the caller's certificate names.
-        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
+        /// Switch agents say which parts of the fabric are down: always the whole list of what one agent
+        /// sees. With certificates the reporter is the agent that the caller's certificate names.
+        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
+        /// FIELD_MISSING.
         pub async fn report_failed_elements(
             &mut self,
             request: impl tonic::IntoRequest<super::ReportFailedElementsRequest>,
@@ -5658,7 +5712,8 @@ pub mod tic_service_client {
                 .await
         }
         /// Streams the current records, then every change.
-        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED; the stream ends with UNAVAILABLE / READER_TOO_SLOW or INTERNAL / STORE_FAILED: start again.
+        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED; the stream ends with UNAVAILABLE / READER_TOO_SLOW
+        /// or INTERNAL / STORE_FAILED: start again.
         pub async fn watch_directory(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchDirectoryRequest>,
@@ -5709,9 +5764,10 @@ pub mod tic_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.TicService", "DownloadTopology"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Gives the calling route service a term above all earlier ones, unless another one holds the newest: then call again.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / ROUTE_TERM_HELD (whose metadata say by whom, and for how many milliseconds
-        /// yet if it is not renewed).
+        /// Gives the calling route service a term above all earlier ones, unless another one holds the
+        /// newest: then call again.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / ROUTE_TERM_HELD (whose metadata say by
+        /// whom, and for how many milliseconds yet if it is not renewed).
         pub async fn acquire_route_term(
             &mut self,
             request: impl tonic::IntoRequest<super::AcquireRouteTermRequest>,
@@ -5746,7 +5802,8 @@ pub mod tic_service_client {
                 )
                 .await
         }
-        /// Gives a term back, so that the next route service need not wait. Safe to repeat; an older term is given back already.
+        /// Gives a term back, so that the next route service need not wait. Safe to repeat; an older term
+        /// is given back already.
         /// Errors: INVALID_ARGUMENT / FIELD_MISSING.
         pub async fn release_route_term(
             &mut self,
@@ -5800,9 +5857,10 @@ pub mod tic_service_server {
     #[async_trait]
     pub trait TicService: std::marker::Send + std::marker::Sync + 'static {
         /// Announces a node, or that a failed one is back. Safe to repeat.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_TAKEN,
-        /// INVALID_ARGUMENT / START_OUT_OF_RANGE,
-        /// UNAVAILABLE / NODE_SUPPRESSED (it has come and gone too often; works later, or once an administrator readmits it).
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT /
+        /// UNKNOWN_ENDPOINT, ALREADY_EXISTS / ENDPOINT_TAKEN, INVALID_ARGUMENT / START_OUT_OF_RANGE,
+        /// UNAVAILABLE / NODE_SUPPRESSED (it has come and gone too often; works later, or once an
+        /// administrator readmits it).
         async fn register_node(
             &self,
             request: tonic::Request<super::RegisterNodeRequest>,
@@ -5811,9 +5869,11 @@ pub mod tic_service_server {
             tonic::Status,
         >;
         /// Adds a process to a group; an unknown group is created. Durable once answered.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID,
-        /// INVALID_ARGUMENT / FIELD_MISSING, ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE,
-        /// ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE, FAILED_PRECONDITION / MEMBERSHIP_ENDED, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT /
+        /// UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING,
+        /// ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT /
+        /// MGID_OUT_OF_RANGE, ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE,
+        /// FAILED_PRECONDITION / MEMBERSHIP_ENDED, INVALID_ARGUMENT / REQUEST_ID_REUSED.
         async fn join_group(
             &self,
             request: tonic::Request<super::JoinGroupRequest>,
@@ -5822,8 +5882,9 @@ pub mod tic_service_server {
             tonic::Status,
         >;
         /// Takes a process out of a group. Durable once answered.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP, NOT_FOUND / NOT_A_MEMBER, NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION,
-        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, NOT_FOUND / NOT_A_MEMBER, NOT_FOUND / UNKNOWN_NODE,
+        /// FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
+        /// FIELD_MISSING, INVALID_ARGUMENT / REQUEST_ID_REUSED.
         async fn leave_group(
             &self,
             request: tonic::Request<super::LeaveGroupRequest>,
@@ -5832,7 +5893,8 @@ pub mod tic_service_server {
             tonic::Status,
         >;
         /// Removes a group with all its members.
-        /// Errors: NOT_FOUND / UNKNOWN_GROUP, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
+        /// REQUEST_ID_REUSED.
         async fn delete_group(
             &self,
             request: tonic::Request<super::DeleteGroupRequest>,
@@ -5840,9 +5902,9 @@ pub mod tic_service_server {
             tonic::Response<super::DeleteGroupResponse>,
             tonic::Status,
         >;
-        /// Says which MGIDs groups would get if they were formed together now; changes nothing. While no group changes, the answer is
-        /// the same, it does not depend on the order of the groups, and GroupBatchService.FormGroups gives
-        /// these MGIDs.
+        /// Says which MGIDs groups would get if they were formed together now; changes nothing. While no
+        /// group changes, the answer is the same, it does not depend on the order of the groups, and
+        /// GroupBatchService.FormGroups gives these MGIDs.
         /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID,
         /// ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / MGID_IN_USE,
         /// UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE,
@@ -5898,9 +5960,10 @@ pub mod tic_service_server {
             tonic::Response<super::RemoveNodeResponse>,
             tonic::Status,
         >;
-        /// Network management says that a node has failed: it is expelled at once. Or somebody cannot reach a node: the TIC asks it, and
-        /// expels it if it does not answer.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT / NAME_INVALID.
+        /// Network management says that a node has failed: it is expelled at once. Or somebody cannot
+        /// reach a node: the TIC asks it, and expels it if it does not answer.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION, INVALID_ARGUMENT /
+        /// NAME_INVALID.
         async fn report_node_failure(
             &self,
             request: tonic::Request<super::ReportNodeFailureRequest>,
@@ -5908,7 +5971,8 @@ pub mod tic_service_server {
             tonic::Response<super::ReportNodeFailureResponse>,
             tonic::Status,
         >;
-        /// An administrator says that a node is well: it is forgotten how often it has come and gone, and it is not suppressed any more.
+        /// An administrator says that a node is well: it is forgotten how often it has come and gone, and
+        /// it is not suppressed any more.
         /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID.
         async fn readmit_node(
             &self,
@@ -5937,8 +6001,8 @@ pub mod tic_service_server {
             tonic::Response<super::ResumeNodeResponse>,
             tonic::Status,
         >;
-        /// Moves groups to other spanning trees, as RouteService.PlanRebalance plans. Their members keep the
-        /// MGID, and lose no packets. A group is left out if it is gone, not where it is said to be or
+        /// Moves groups to other spanning trees, as RouteService.PlanRebalance plans. Their members keep
+        /// the MGID, and lose no packets. A group is left out if it is gone, not where it is said to be or
         /// exclusive, or if no MGID of the tree is free.
         /// Errors: INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
         async fn move_groups(
@@ -5959,9 +6023,10 @@ pub mod tic_service_server {
             tonic::Response<super::ReportGroupAgentsResponse>,
             tonic::Status,
         >;
-        /// Switch agents say which parts of the fabric are down: always the whole list of what one agent sees.
-        /// With certificates the reporter is the agent that the caller's certificate names.
-        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
+        /// Switch agents say which parts of the fabric are down: always the whole list of what one agent
+        /// sees. With certificates the reporter is the agent that the caller's certificate names.
+        /// Errors: NOT_FOUND / UNKNOWN_ELEMENT, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
+        /// FIELD_MISSING.
         async fn report_failed_elements(
             &self,
             request: tonic::Request<super::ReportFailedElementsRequest>,
@@ -5996,7 +6061,8 @@ pub mod tic_service_server {
             + std::marker::Send
             + 'static;
         /// Streams the current records, then every change.
-        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED; the stream ends with UNAVAILABLE / READER_TOO_SLOW or INTERNAL / STORE_FAILED: start again.
+        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED; the stream ends with UNAVAILABLE / READER_TOO_SLOW
+        /// or INTERNAL / STORE_FAILED: start again.
         async fn watch_directory(
             &self,
             request: tonic::Request<super::WatchDirectoryRequest>,
@@ -6022,9 +6088,10 @@ pub mod tic_service_server {
             tonic::Response<Self::DownloadTopologyStream>,
             tonic::Status,
         >;
-        /// Gives the calling route service a term above all earlier ones, unless another one holds the newest: then call again.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / ROUTE_TERM_HELD (whose metadata say by whom, and for how many milliseconds
-        /// yet if it is not renewed).
+        /// Gives the calling route service a term above all earlier ones, unless another one holds the
+        /// newest: then call again.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / ROUTE_TERM_HELD (whose metadata say by
+        /// whom, and for how many milliseconds yet if it is not renewed).
         async fn acquire_route_term(
             &self,
             request: tonic::Request<super::AcquireRouteTermRequest>,
@@ -6041,7 +6108,8 @@ pub mod tic_service_server {
             tonic::Response<super::RenewRouteTermResponse>,
             tonic::Status,
         >;
-        /// Gives a term back, so that the next route service need not wait. Safe to repeat; an older term is given back already.
+        /// Gives a term back, so that the next route service need not wait. Safe to repeat; an older term
+        /// is given back already.
         /// Errors: INVALID_ARGUMENT / FIELD_MISSING.
         async fn release_route_term(
             &self,
@@ -6062,20 +6130,20 @@ pub mod tic_service_server {
             tonic::Status,
         >;
     }
-    /// Topology information center: owns the groups, their members, the nodes and the topology.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
+    /// Topology information center: owns the groups, their members, the nodes and the topology. Any call
+    /// may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
     /// RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was changed),
-    /// RESOURCE_EXHAUSTED / STORE_FULL (the store has no space left; nothing was changed) or
-    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
-    /// Where several TICs share a store one of them leads. The others refuse with UNAVAILABLE / NOT_LEADER, whose metadata name the
-    /// leader's address if it is known; they answer DownloadTopology, and reads that allow it from a copy. A call that was lost when
-    /// the leader changed may be repeated at the next one: what a request id was answered with is durable.
-    /// Where parts show each other certificates, any call of this or another service may also be refused with
-    /// PERMISSION_DENIED / NOT_PERMITTED: the caller's role, node or tenant does not have it.
-    /// Bytes that are no message of a call of this or another service are refused with
-    /// INVALID_ARGUMENT / REQUEST_UNREADABLE.
-    /// Whoever asks too much of this or another service is refused with RESOURCE_EXHAUSTED / RATE_LIMITED or
-    /// RESOURCE_EXHAUSTED / TOO_MANY_OPEN_CALLS, and told when to come again.
+    /// RESOURCE_EXHAUSTED / STORE_FULL (the store has no space left; nothing was changed) or INTERNAL /
+    /// STORE_FAILED (whether it was changed is known when the call is repeated). Where several TICs
+    /// share a store one of them leads. The others refuse with UNAVAILABLE / NOT_LEADER, whose metadata
+    /// name the leader's address if it is known; they answer DownloadTopology, and reads that allow it
+    /// from a copy. A call that was lost when the leader changed may be repeated at the next one: what a
+    /// request id was answered with is durable. Where parts show each other certificates, any call of
+    /// this or another service may also be refused with PERMISSION_DENIED / NOT_PERMITTED: the caller's
+    /// role, node or tenant does not have it. Bytes that are no message of a call of this or another
+    /// service are refused with INVALID_ARGUMENT / REQUEST_UNREADABLE. Whoever asks too much of this or
+    /// another service is refused with RESOURCE_EXHAUSTED / RATE_LIMITED or RESOURCE_EXHAUSTED /
+    /// TOO_MANY_OPEN_CALLS, and told when to come again.
     #[derive(Debug)]
     pub struct TicServiceServer<T> {
         inner: Arc<T>,
@@ -6777,7 +6845,8 @@ pub struct GetManyRequest {
 /// Response of GetMany.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetManyResponse {
-    /// What each came to, in the order asked. Large groups fill an answer before all are in it: ask again for the rest.
+    /// What each came to, in the order asked. Large groups fill an answer before all are in it: ask
+    /// again for the rest.
     #[prost(message, repeated, tag = "1")]
     pub answers: ::prost::alloc::vec::Vec<GetAnswer>,
     /// Revision of the records when all was answered: a group that was not found has ended by then.
@@ -6828,9 +6897,9 @@ pub mod group_batch_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Many groups and memberships with one call; served by the TIC.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of
-    /// a queue) or INTERNAL / STORE_FAILED (what was changed is known when the call is repeated).
+    /// Many groups and memberships with one call; served by the TIC. Any call may also be refused with
+    /// UNAVAILABLE / SHUTTING_DOWN, RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a
+    /// queue) or INTERNAL / STORE_FAILED (what was changed is known when the call is repeated).
     #[derive(Debug, Clone)]
     pub struct GroupBatchServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -6911,14 +6980,17 @@ pub mod group_batch_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Forms whole groups, as a job launcher does: everything is sent, then checked, and only then formed, portion by portion. A
-        /// portion is durable once it is answered, and a group is formed wholly or not at all. Whoever has not got all answers repeats
-        /// the call with the same groups under the same request id: nothing is formed twice, and nobody who has left since is brought
+        /// Forms whole groups, as a job launcher does: everything is sent, then checked, and only then
+        /// formed, portion by portion. A portion is durable once it is answered, and a group is formed
+        /// wholly or not at all. Whoever has not got all answers repeats the call with the same groups
+        /// under the same request id: nothing is formed twice, and nobody who has left since is brought
         /// back. Nothing is formed if the check finds anything; the message names the group and the field.
-        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_NODE,
-        /// FAILED_PRECONDITION / STALE_INCARNATION, ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE,
-        /// ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE, INVALID_ARGUMENT / REQUEST_ID_REUSED. One of them after
-        /// the first answer: the records changed while groups were formed; those answered stay.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
+        /// UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION,
+        /// ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT /
+        /// MGID_OUT_OF_RANGE, ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE,
+        /// INVALID_ARGUMENT / REQUEST_ID_REUSED. One of them after the first answer: the records changed
+        /// while groups were formed; those answered stay.
         pub async fn form_groups(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::FormGroupsRequest>,
@@ -6943,8 +7015,10 @@ pub mod group_batch_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.GroupBatchService", "FormGroups"));
             self.inner.streaming(req, path, codec).await
         }
-        /// Ends all groups of a job, with all their members. Groups that are formed meanwhile are left alone.
-        /// Errors: NOT_FOUND / UNKNOWN_JOB (no group belongs to it), INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        /// Ends all groups of a job, with all their members. Groups that are formed meanwhile are left
+        /// alone.
+        /// Errors: NOT_FOUND / UNKNOWN_JOB (no group belongs to it), INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / REQUEST_ID_REUSED.
         pub async fn delete_job_groups(
             &mut self,
             request: impl tonic::IntoRequest<super::DeleteJobGroupsRequest>,
@@ -7039,20 +7113,25 @@ pub mod group_batch_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Forms whole groups, as a job launcher does: everything is sent, then checked, and only then formed, portion by portion. A
-        /// portion is durable once it is answered, and a group is formed wholly or not at all. Whoever has not got all answers repeats
-        /// the call with the same groups under the same request id: nothing is formed twice, and nobody who has left since is brought
+        /// Forms whole groups, as a job launcher does: everything is sent, then checked, and only then
+        /// formed, portion by portion. A portion is durable once it is answered, and a group is formed
+        /// wholly or not at all. Whoever has not got all answers repeats the call with the same groups
+        /// under the same request id: nothing is formed twice, and nobody who has left since is brought
         /// back. Nothing is formed if the check finds anything; the message names the group and the field.
-        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_NODE,
-        /// FAILED_PRECONDITION / STALE_INCARNATION, ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT / MGID_OUT_OF_RANGE,
-        /// ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE, INVALID_ARGUMENT / REQUEST_ID_REUSED. One of them after
-        /// the first answer: the records changed while groups were formed; those answered stay.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
+        /// UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION,
+        /// ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT /
+        /// MGID_OUT_OF_RANGE, ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE,
+        /// INVALID_ARGUMENT / REQUEST_ID_REUSED. One of them after the first answer: the records changed
+        /// while groups were formed; those answered stay.
         async fn form_groups(
             &self,
             request: tonic::Request<tonic::Streaming<super::FormGroupsRequest>>,
         ) -> std::result::Result<tonic::Response<Self::FormGroupsStream>, tonic::Status>;
-        /// Ends all groups of a job, with all their members. Groups that are formed meanwhile are left alone.
-        /// Errors: NOT_FOUND / UNKNOWN_JOB (no group belongs to it), INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        /// Ends all groups of a job, with all their members. Groups that are formed meanwhile are left
+        /// alone.
+        /// Errors: NOT_FOUND / UNKNOWN_JOB (no group belongs to it), INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / REQUEST_ID_REUSED.
         async fn delete_job_groups(
             &self,
             request: tonic::Request<super::DeleteJobGroupsRequest>,
@@ -7085,9 +7164,9 @@ pub mod group_batch_service_server {
             request: tonic::Request<super::GetManyRequest>,
         ) -> std::result::Result<tonic::Response<super::GetManyResponse>, tonic::Status>;
     }
-    /// Many groups and memberships with one call; served by the TIC.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of
-    /// a queue) or INTERNAL / STORE_FAILED (what was changed is known when the call is repeated).
+    /// Many groups and memberships with one call; served by the TIC. Any call may also be refused with
+    /// UNAVAILABLE / SHUTTING_DOWN, RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a
+    /// queue) or INTERNAL / STORE_FAILED (what was changed is known when the call is repeated).
     #[derive(Debug)]
     pub struct GroupBatchServiceServer<T> {
         inner: Arc<T>,
@@ -7348,7 +7427,8 @@ pub struct Position {
     #[prost(message, optional, tag = "9")]
     pub enrolment: ::core::option::Option<Enrolment>,
 }
-/// A membership as the TIC recorded it, for a node that may not have heard of it: somebody else may have made it.
+/// A membership as the TIC recorded it, for a node that may not have heard of it: somebody else may
+/// have made it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Enrolment {
     /// Name of the group.
@@ -7591,7 +7671,8 @@ pub mod group_agent_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Group agents: each holds the member table and the unicast tree of one group. One server hosts many.
+    /// Group agents: each holds the member table and the unicast tree of one group. One server hosts
+    /// many.
     #[derive(Debug, Clone)]
     pub struct GroupAgentServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -7673,8 +7754,8 @@ pub mod group_agent_service_client {
             self
         }
         /// A new member makes itself known; the answer is its place in the tree.
-        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH, NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID,
-        /// INVALID_ARGUMENT / FIELD_MISSING.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH, NOT_FOUND / NOT_A_MEMBER,
+        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
         pub async fn register_member(
             &mut self,
             request: impl tonic::IntoRequest<super::RegisterMemberRequest>,
@@ -7775,9 +7856,10 @@ pub mod group_agent_service_client {
                 )
                 .await
         }
-        /// Streams the members of a group as its agent knows them: the present ones at once, then all of them after every change. Changes in
-        /// quick succession may come as one.
-        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, at once or when the agent loses the group; INVALID_ARGUMENT / NAME_INVALID.
+        /// Streams the members of a group as its agent knows them: the present ones at once, then all of
+        /// them after every change. Changes in quick succession may come as one.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, at once or when the agent loses the group;
+        /// INVALID_ARGUMENT / NAME_INVALID.
         pub async fn watch_group_members(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchGroupMembersRequest>,
@@ -7807,7 +7889,8 @@ pub mod group_agent_service_client {
                 );
             self.inner.server_streaming(req, path, codec).await
         }
-        /// The TIC hints that groups changed or have this host as their new agent; fetched from the TIC at once.
+        /// The TIC hints that groups changed or have this host as their new agent; fetched from the TIC at
+        /// once.
         /// Errors: NOT_FOUND / NOT_HOSTED_HERE, INVALID_ARGUMENT / NAME_INVALID.
         pub async fn notify_groups(
             &mut self,
@@ -7844,8 +7927,8 @@ pub mod group_agent_service_server {
     #[async_trait]
     pub trait GroupAgentService: std::marker::Send + std::marker::Sync + 'static {
         /// A new member makes itself known; the answer is its place in the tree.
-        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH, NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID,
-        /// INVALID_ARGUMENT / FIELD_MISSING.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH, NOT_FOUND / NOT_A_MEMBER,
+        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
         async fn register_member(
             &self,
             request: tonic::Request<super::RegisterMemberRequest>,
@@ -7898,9 +7981,10 @@ pub mod group_agent_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Streams the members of a group as its agent knows them: the present ones at once, then all of them after every change. Changes in
-        /// quick succession may come as one.
-        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, at once or when the agent loses the group; INVALID_ARGUMENT / NAME_INVALID.
+        /// Streams the members of a group as its agent knows them: the present ones at once, then all of
+        /// them after every change. Changes in quick succession may come as one.
+        /// Errors: NOT_FOUND / NOT_HOSTED_HERE, at once or when the agent loses the group;
+        /// INVALID_ARGUMENT / NAME_INVALID.
         async fn watch_group_members(
             &self,
             request: tonic::Request<super::WatchGroupMembersRequest>,
@@ -7908,7 +7992,8 @@ pub mod group_agent_service_server {
             tonic::Response<Self::WatchGroupMembersStream>,
             tonic::Status,
         >;
-        /// The TIC hints that groups changed or have this host as their new agent; fetched from the TIC at once.
+        /// The TIC hints that groups changed or have this host as their new agent; fetched from the TIC at
+        /// once.
         /// Errors: NOT_FOUND / NOT_HOSTED_HERE, INVALID_ARGUMENT / NAME_INVALID.
         async fn notify_groups(
             &self,
@@ -7918,7 +8003,8 @@ pub mod group_agent_service_server {
             tonic::Status,
         >;
     }
-    /// Group agents: each holds the member table and the unicast tree of one group. One server hosts many.
+    /// Group agents: each holds the member table and the unicast tree of one group. One server hosts
+    /// many.
     #[derive(Debug)]
     pub struct GroupAgentServiceServer<T> {
         inner: Arc<T>,
@@ -8241,7 +8327,8 @@ pub struct CreateJobRequest {
     /// Required unless nodes are named. How many nodes it needs.
     #[prost(uint32, tag = "3")]
     pub node_count: u32,
-    /// Optional. Exactly these nodes, by name, or by the name of an endpoint where no node has registered.
+    /// Optional. Exactly these nodes, by name, or by the name of an endpoint where no node has
+    /// registered.
     #[prost(string, repeated, tag = "4")]
     pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Optional. Put the job into a larger unit if no unit of its class has room.
@@ -8381,10 +8468,11 @@ pub mod job_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Gives nodes to jobs so that no two jobs share a link; served by the TIC, which keeps them.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN or FAILED_PRECONDITION / NOT_A_FAT_TREE (there is no placement by
-    /// classes on other fabrics), and any that changes something with RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or
-    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
+    /// Gives nodes to jobs so that no two jobs share a link; served by the TIC, which keeps them. Any
+    /// call may also be refused with UNAVAILABLE / SHUTTING_DOWN or FAILED_PRECONDITION / NOT_A_FAT_TREE
+    /// (there is no placement by classes on other fabrics), and any that changes something with
+    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL / STORE_FAILED (whether it
+    /// was changed is known when the call is repeated).
     #[derive(Debug, Clone)]
     pub struct JobServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -8466,9 +8554,11 @@ pub mod job_service_client {
             self
         }
         /// Gives nodes to a new job: as many as asked for, or exactly those named. Durable once answered.
-        /// Errors: RESOURCE_EXHAUSTED / NO_ROOM (the message names the rule and the counts), FAILED_PRECONDITION / NODE_TAKEN,
-        /// FAILED_PRECONDITION / NODE_DOWN, FAILED_PRECONDITION / LINKS_SHARED, NOT_FOUND / UNKNOWN_NODE, ALREADY_EXISTS / JOB_EXISTS,
-        /// FAILED_PRECONDITION / JOB_ENDED, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        /// Errors: RESOURCE_EXHAUSTED / NO_ROOM (the message names the rule and the counts),
+        /// FAILED_PRECONDITION / NODE_TAKEN, FAILED_PRECONDITION / NODE_DOWN, FAILED_PRECONDITION /
+        /// LINKS_SHARED, NOT_FOUND / UNKNOWN_NODE, ALREADY_EXISTS / JOB_EXISTS, FAILED_PRECONDITION /
+        /// JOB_ENDED, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT
+        /// / REQUEST_ID_REUSED.
         pub async fn create_job(
             &mut self,
             request: impl tonic::IntoRequest<super::CreateJobRequest>,
@@ -8486,7 +8576,8 @@ pub mod job_service_client {
                 .await
         }
         /// Ends a job; its nodes are free then.
-        /// Errors: NOT_FOUND / UNKNOWN_JOB, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        /// Errors: NOT_FOUND / UNKNOWN_JOB, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
+        /// REQUEST_ID_REUSED.
         pub async fn delete_job(
             &mut self,
             request: impl tonic::IntoRequest<super::DeleteJobRequest>,
@@ -8536,7 +8627,8 @@ pub mod job_service_client {
                 )
                 .await
         }
-        /// Says how large a job of each class could be now, and which jobs would have to move for a larger one.
+        /// Says how large a job of each class could be now, and which jobs would have to move for a larger
+        /// one.
         /// Errors: none of its own.
         pub async fn get_job_report(
             &mut self,
@@ -8570,9 +8662,11 @@ pub mod job_service_server {
     #[async_trait]
     pub trait JobService: std::marker::Send + std::marker::Sync + 'static {
         /// Gives nodes to a new job: as many as asked for, or exactly those named. Durable once answered.
-        /// Errors: RESOURCE_EXHAUSTED / NO_ROOM (the message names the rule and the counts), FAILED_PRECONDITION / NODE_TAKEN,
-        /// FAILED_PRECONDITION / NODE_DOWN, FAILED_PRECONDITION / LINKS_SHARED, NOT_FOUND / UNKNOWN_NODE, ALREADY_EXISTS / JOB_EXISTS,
-        /// FAILED_PRECONDITION / JOB_ENDED, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        /// Errors: RESOURCE_EXHAUSTED / NO_ROOM (the message names the rule and the counts),
+        /// FAILED_PRECONDITION / NODE_TAKEN, FAILED_PRECONDITION / NODE_DOWN, FAILED_PRECONDITION /
+        /// LINKS_SHARED, NOT_FOUND / UNKNOWN_NODE, ALREADY_EXISTS / JOB_EXISTS, FAILED_PRECONDITION /
+        /// JOB_ENDED, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT
+        /// / REQUEST_ID_REUSED.
         async fn create_job(
             &self,
             request: tonic::Request<super::CreateJobRequest>,
@@ -8581,7 +8675,8 @@ pub mod job_service_server {
             tonic::Status,
         >;
         /// Ends a job; its nodes are free then.
-        /// Errors: NOT_FOUND / UNKNOWN_JOB, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        /// Errors: NOT_FOUND / UNKNOWN_JOB, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
+        /// REQUEST_ID_REUSED.
         async fn delete_job(
             &self,
             request: tonic::Request<super::DeleteJobRequest>,
@@ -8604,7 +8699,8 @@ pub mod job_service_server {
             tonic::Response<super::ListJobsResponse>,
             tonic::Status,
         >;
-        /// Says how large a job of each class could be now, and which jobs would have to move for a larger one.
+        /// Says how large a job of each class could be now, and which jobs would have to move for a larger
+        /// one.
         /// Errors: none of its own.
         async fn get_job_report(
             &self,
@@ -8614,10 +8710,11 @@ pub mod job_service_server {
             tonic::Status,
         >;
     }
-    /// Gives nodes to jobs so that no two jobs share a link; served by the TIC, which keeps them.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN or FAILED_PRECONDITION / NOT_A_FAT_TREE (there is no placement by
-    /// classes on other fabrics), and any that changes something with RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or
-    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
+    /// Gives nodes to jobs so that no two jobs share a link; served by the TIC, which keeps them. Any
+    /// call may also be refused with UNAVAILABLE / SHUTTING_DOWN or FAILED_PRECONDITION / NOT_A_FAT_TREE
+    /// (there is no placement by classes on other fabrics), and any that changes something with
+    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL / STORE_FAILED (whether it
+    /// was changed is known when the call is repeated).
     #[derive(Debug)]
     pub struct JobServiceServer<T> {
         inner: Arc<T>,
@@ -8881,7 +8978,8 @@ pub struct OperatingAgentServiceJoinGroupRequest {
     /// Optional. Job that a new group belongs to; not looked at if the group exists.
     #[prost(string, tag = "10")]
     pub job: ::prost::alloc::string::String,
-    /// Optional. Do not route a new group before it has had so many members; not looked at if the group exists.
+    /// Optional. Do not route a new group before it has had so many members; not looked at if the
+    /// group exists.
     #[prost(uint32, tag = "11")]
     pub complete_at_member_count: u32,
 }
@@ -9174,9 +9272,9 @@ pub mod operating_agent_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Operating agents: what the processes of a node talk to. One server hosts the agents of many nodes.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that has to wait for others with
-    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (too many wait already).
+    /// Operating agents: what the processes of a node talk to. One server hosts the agents of many
+    /// nodes. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that has to wait
+    /// for others with RESOURCE_EXHAUSTED / LIMIT_REACHED (too many wait already).
     #[derive(Debug, Clone)]
     pub struct OperatingAgentServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -9258,8 +9356,8 @@ pub mod operating_agent_service_client {
             self
         }
         /// Joins a local process to a group, through the TIC and the group agent.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / PEER_UNAVAILABLE,
-        /// and those of TicService.JoinGroup.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
+        /// UNAVAILABLE / PEER_UNAVAILABLE, and those of TicService.JoinGroup.
         pub async fn join_group(
             &mut self,
             request: impl tonic::IntoRequest<
@@ -9282,8 +9380,8 @@ pub mod operating_agent_service_client {
                 .await
         }
         /// Takes a local process out of a group.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / PEER_UNAVAILABLE,
-        /// and those of TicService.LeaveGroup.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
+        /// UNAVAILABLE / PEER_UNAVAILABLE, and those of TicService.LeaveGroup.
         pub async fn leave_group(
             &mut self,
             request: impl tonic::IntoRequest<
@@ -9305,9 +9403,10 @@ pub mod operating_agent_service_client {
                 )
                 .await
         }
-        /// Joins many local processes at once; the TIC is asked in one call. Each join comes to its own end, as that of JoinGroup.
-        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED, and those of JoinGroup that name a field;
-        /// nothing has been joined then.
+        /// Joins many local processes at once; the TIC is asked in one call. Each join comes to its own
+        /// end, as that of JoinGroup.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED, and those of
+        /// JoinGroup that name a field; nothing has been joined then.
         pub async fn join_many(
             &mut self,
             request: impl tonic::IntoRequest<super::OperatingAgentServiceJoinManyRequest>,
@@ -9327,9 +9426,10 @@ pub mod operating_agent_service_client {
                 )
                 .await
         }
-        /// Takes many local processes out of groups at once. Each leave comes to its own end, as that of LeaveGroup.
-        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED, and those of LeaveGroup that name a field;
-        /// nobody has left then.
+        /// Takes many local processes out of groups at once. Each leave comes to its own end, as that of
+        /// LeaveGroup.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED, and those of
+        /// LeaveGroup that name a field; nobody has left then.
         pub async fn leave_many(
             &mut self,
             request: impl tonic::IntoRequest<
@@ -9352,8 +9452,9 @@ pub mod operating_agent_service_client {
                 .await
         }
         /// Answers a group as its agent knows it (process to OA to GA and back).
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, NOT_FOUND / NOT_A_MEMBER, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
-        /// UNAVAILABLE / PEER_UNAVAILABLE, and those of GroupAgentService.QueryGroup.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, NOT_FOUND / NOT_A_MEMBER, UNAVAILABLE / NODE_STOPPED,
+        /// INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / PEER_UNAVAILABLE, and those of
+        /// GroupAgentService.QueryGroup.
         pub async fn query_group(
             &mut self,
             request: impl tonic::IntoRequest<
@@ -9397,8 +9498,9 @@ pub mod operating_agent_service_client {
                 .await
         }
         /// Sends one multicast packet from a local member through the fabric.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, NOT_FOUND / NOT_A_MEMBER, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
-        /// INVALID_ARGUMENT / PAYLOAD_TOO_LONG, FAILED_PRECONDITION / NOT_ROUTED, UNAVAILABLE / FABRIC_UNAVAILABLE, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, NOT_FOUND / NOT_A_MEMBER, UNAVAILABLE / NODE_STOPPED,
+        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / PAYLOAD_TOO_LONG, FAILED_PRECONDITION /
+        /// NOT_ROUTED, UNAVAILABLE / FABRIC_UNAVAILABLE, RESOURCE_EXHAUSTED / LIMIT_REACHED.
         pub async fn send_packet(
             &mut self,
             request: impl tonic::IntoRequest<super::SendPacketRequest>,
@@ -9419,7 +9521,8 @@ pub mod operating_agent_service_client {
                 .await
         }
         /// Streams the packets that arrive for local members.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED /
+        /// LIMIT_REACHED.
         pub async fn receive_packets(
             &mut self,
             request: impl tonic::IntoRequest<super::ReceivePacketsRequest>,
@@ -9471,7 +9574,8 @@ pub mod operating_agent_service_client {
                 .await
         }
         /// A group agent pushes new positions; older epochs and versions are ignored.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT /
+        /// COLOR_OUT_OF_RANGE.
         pub async fn update_positions(
             &mut self,
             request: impl tonic::IntoRequest<super::UpdatePositionsRequest>,
@@ -9491,10 +9595,12 @@ pub mod operating_agent_service_client {
                 )
                 .await
         }
-        /// Links two nodes for the messages of all groups that they share, in both directions and in order. The stream is the link: when it
-        /// ends, both begin anew from what they have. docs/messages.md says what travels.
-        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED,
-        /// RESOURCE_EXHAUSTED / LIMIT_REACHED (also if the two are linked already).
+        /// Links two nodes for the messages of all groups that they share, in both directions and in
+        /// order. The stream is the link: when it ends, both begin anew from what they have.
+        /// docs/messages.md says what travels.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, NOT_FOUND /
+        /// UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, RESOURCE_EXHAUSTED / LIMIT_REACHED (also if the two
+        /// are linked already).
         pub async fn open_link(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::OpenLinkRequest>,
@@ -9600,8 +9706,8 @@ pub mod operating_agent_service_server {
     #[async_trait]
     pub trait OperatingAgentService: std::marker::Send + std::marker::Sync + 'static {
         /// Joins a local process to a group, through the TIC and the group agent.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / PEER_UNAVAILABLE,
-        /// and those of TicService.JoinGroup.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
+        /// UNAVAILABLE / PEER_UNAVAILABLE, and those of TicService.JoinGroup.
         async fn join_group(
             &self,
             request: tonic::Request<super::OperatingAgentServiceJoinGroupRequest>,
@@ -9610,8 +9716,8 @@ pub mod operating_agent_service_server {
             tonic::Status,
         >;
         /// Takes a local process out of a group.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / PEER_UNAVAILABLE,
-        /// and those of TicService.LeaveGroup.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
+        /// UNAVAILABLE / PEER_UNAVAILABLE, and those of TicService.LeaveGroup.
         async fn leave_group(
             &self,
             request: tonic::Request<super::OperatingAgentServiceLeaveGroupRequest>,
@@ -9619,9 +9725,10 @@ pub mod operating_agent_service_server {
             tonic::Response<super::OperatingAgentServiceLeaveGroupResponse>,
             tonic::Status,
         >;
-        /// Joins many local processes at once; the TIC is asked in one call. Each join comes to its own end, as that of JoinGroup.
-        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED, and those of JoinGroup that name a field;
-        /// nothing has been joined then.
+        /// Joins many local processes at once; the TIC is asked in one call. Each join comes to its own
+        /// end, as that of JoinGroup.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED, and those of
+        /// JoinGroup that name a field; nothing has been joined then.
         async fn join_many(
             &self,
             request: tonic::Request<super::OperatingAgentServiceJoinManyRequest>,
@@ -9629,9 +9736,10 @@ pub mod operating_agent_service_server {
             tonic::Response<super::OperatingAgentServiceJoinManyResponse>,
             tonic::Status,
         >;
-        /// Takes many local processes out of groups at once. Each leave comes to its own end, as that of LeaveGroup.
-        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED, and those of LeaveGroup that name a field;
-        /// nobody has left then.
+        /// Takes many local processes out of groups at once. Each leave comes to its own end, as that of
+        /// LeaveGroup.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED, and those of
+        /// LeaveGroup that name a field; nobody has left then.
         async fn leave_many(
             &self,
             request: tonic::Request<super::OperatingAgentServiceLeaveManyRequest>,
@@ -9640,8 +9748,9 @@ pub mod operating_agent_service_server {
             tonic::Status,
         >;
         /// Answers a group as its agent knows it (process to OA to GA and back).
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, NOT_FOUND / NOT_A_MEMBER, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
-        /// UNAVAILABLE / PEER_UNAVAILABLE, and those of GroupAgentService.QueryGroup.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, NOT_FOUND / NOT_A_MEMBER, UNAVAILABLE / NODE_STOPPED,
+        /// INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / PEER_UNAVAILABLE, and those of
+        /// GroupAgentService.QueryGroup.
         async fn query_group(
             &self,
             request: tonic::Request<super::OperatingAgentServiceQueryGroupRequest>,
@@ -9659,8 +9768,9 @@ pub mod operating_agent_service_server {
             tonic::Status,
         >;
         /// Sends one multicast packet from a local member through the fabric.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, NOT_FOUND / NOT_A_MEMBER, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
-        /// INVALID_ARGUMENT / PAYLOAD_TOO_LONG, FAILED_PRECONDITION / NOT_ROUTED, UNAVAILABLE / FABRIC_UNAVAILABLE, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, NOT_FOUND / NOT_A_MEMBER, UNAVAILABLE / NODE_STOPPED,
+        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / PAYLOAD_TOO_LONG, FAILED_PRECONDITION /
+        /// NOT_ROUTED, UNAVAILABLE / FABRIC_UNAVAILABLE, RESOURCE_EXHAUSTED / LIMIT_REACHED.
         async fn send_packet(
             &self,
             request: tonic::Request<super::SendPacketRequest>,
@@ -9675,7 +9785,8 @@ pub mod operating_agent_service_server {
             + std::marker::Send
             + 'static;
         /// Streams the packets that arrive for local members.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID, RESOURCE_EXHAUSTED /
+        /// LIMIT_REACHED.
         async fn receive_packets(
             &self,
             request: tonic::Request<super::ReceivePacketsRequest>,
@@ -9693,7 +9804,8 @@ pub mod operating_agent_service_server {
             tonic::Status,
         >;
         /// A group agent pushes new positions; older epochs and versions are ignored.
-        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE.
+        /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT /
+        /// COLOR_OUT_OF_RANGE.
         async fn update_positions(
             &self,
             request: tonic::Request<super::UpdatePositionsRequest>,
@@ -9707,10 +9819,12 @@ pub mod operating_agent_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Links two nodes for the messages of all groups that they share, in both directions and in order. The stream is the link: when it
-        /// ends, both begin anew from what they have. docs/messages.md says what travels.
-        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED,
-        /// RESOURCE_EXHAUSTED / LIMIT_REACHED (also if the two are linked already).
+        /// Links two nodes for the messages of all groups that they share, in both directions and in
+        /// order. The stream is the link: when it ends, both begin anew from what they have.
+        /// docs/messages.md says what travels.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, NOT_FOUND /
+        /// UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, RESOURCE_EXHAUSTED / LIMIT_REACHED (also if the two
+        /// are linked already).
         async fn open_link(
             &self,
             request: tonic::Request<tonic::Streaming<super::OpenLinkRequest>>,
@@ -9743,9 +9857,9 @@ pub mod operating_agent_service_server {
             tonic::Status,
         >;
     }
-    /// Operating agents: what the processes of a node talk to. One server hosts the agents of many nodes.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that has to wait for others with
-    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (too many wait already).
+    /// Operating agents: what the processes of a node talk to. One server hosts the agents of many
+    /// nodes. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that has to wait
+    /// for others with RESOURCE_EXHAUSTED / LIMIT_REACHED (too many wait already).
     #[derive(Debug)]
     pub struct OperatingAgentServiceServer<T> {
         inner: Arc<T>,
@@ -10244,13 +10358,16 @@ pub struct GroupOperation {
     /// Optional; all members say the same. What happens when members fail.
     #[prost(enumeration = "FailurePolicy", tag = "4")]
     pub on_failure: i32,
-    /// Required for reduce, all-reduce and scan. The numbers; as many and of the same type at all members.
+    /// Required for reduce, all-reduce and scan. The numbers; as many and of the same type at all
+    /// members.
     #[prost(message, optional, tag = "5")]
     pub numbers: ::core::option::Option<Numbers>,
-    /// Optional. The payload of broadcast (looked at where its rank is the peer's only), gather and all-gather.
+    /// Optional. The payload of broadcast (looked at where its rank is the peer's only), gather and
+    /// all-gather.
     #[prost(bytes = "vec", tag = "6")]
     pub payload: ::prost::alloc::vec::Vec<u8>,
-    /// Optional. The parts of scatter, looked at where its rank is the peer's only; who is not named gets nothing.
+    /// Optional. The parts of scatter, looked at where its rank is the peer's only; who is not named
+    /// gets nothing.
     #[prost(message, repeated, tag = "7")]
     pub parts: ::prost::alloc::vec::Vec<RankPayload>,
 }
@@ -10393,11 +10510,13 @@ pub struct AttachProcessResponse {
     #[prost(string, tag = "2")]
     pub node: ::prost::alloc::string::String,
 }
-/// Some bytes of the memory that a process and its agent share. Whoever names them has written them and leaves them as they are until the
-/// other has read them: what a process names until its call has ended, what the agent names until ShareMemoryRequest.read.
+/// Some bytes of the memory that a process and its agent share. Whoever names them has written them
+/// and leaves them as they are until the other has read them: what a process names until its call
+/// has ended, what the agent names until ShareMemoryRequest.read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MemoryRange {
-    /// Required. Where they begin, from the start of the memory; in the first half if a process names them, else in the second.
+    /// Required. Where they begin, from the start of the memory; in the first half if a process names
+    /// them, else in the second.
     #[prost(uint64, tag = "1")]
     pub offset_bytes: u64,
     /// Required. How many they are; they end in the same half.
@@ -10420,7 +10539,8 @@ pub struct SharedMemory {
     #[prost(uint64, tag = "4")]
     pub half_bytes: u64,
 }
-/// Request of ShareMemory: the first one says who, the second how the opening has ended, all others what is read.
+/// Request of ShareMemory: the first one says who, the second how the opening has ended, all others
+/// what is read.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ShareMemoryRequest {
     /// Required in the first, not looked at later. Session of the process.
@@ -10429,7 +10549,8 @@ pub struct ShareMemoryRequest {
     /// Optional in the first, not looked at later. What is shorter is not to come through the memory.
     #[prost(uint64, tag = "2")]
     pub least_bytes: u64,
-    /// Required in the second, not looked at otherwise. The process has opened the file. If not, the call ends.
+    /// Required in the second, not looked at otherwise. The process has opened the file. If not, the
+    /// call ends.
     #[prost(bool, tag = "3")]
     pub opened: bool,
     /// Optional in the second if it has not opened the file. Why, for the agent's log.
@@ -10438,7 +10559,8 @@ pub struct ShareMemoryRequest {
     /// Optional. Where ranges begin that the process has read; the agent may use them again.
     #[prost(uint64, repeated, tag = "5")]
     pub read: ::prost::alloc::vec::Vec<u64>,
-    /// Optional. Numbers of calls of TakePart that the process has given up: it reads nothing more that came with them.
+    /// Optional. Numbers of calls of TakePart that the process has given up: it reads nothing more
+    /// that came with them.
     #[prost(uint64, repeated, tag = "6")]
     pub ended_parts: ::prost::alloc::vec::Vec<u64>,
 }
@@ -10555,8 +10677,8 @@ pub struct TakePartRequest {
     /// Optional. So many messages more may be delivered.
     #[prost(uint32, tag = "3")]
     pub more: u32,
-    /// Optional in the first, not looked at later. A number that the process gives this call, for ShareMemoryRequest.ended_parts. Without one,
-    /// nothing comes through shared memory.
+    /// Optional in the first, not looked at later. A number that the process gives this call, for
+    /// ShareMemoryRequest.ended_parts. Without one, nothing comes through shared memory.
     #[prost(uint64, tag = "4")]
     pub part: u64,
 }
@@ -10639,7 +10761,8 @@ pub struct SendMessageRequest {
 /// Response of SendMessage.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SendMessageResponse {
-    /// Ranks of those who took part when it was sent and ceased to before they acknowledged it, ascending: whether they have it is not known.
+    /// Ranks of those who took part when it was sent and ceased to before they acknowledged it,
+    /// ascending: whether they have it is not known.
     #[prost(uint32, repeated, tag = "1")]
     pub unknown_pns: ::prost::alloc::vec::Vec<u32>,
 }
@@ -10683,13 +10806,13 @@ pub mod process_service_client {
     /// Service of an operating agent for the processes of its machine, at a Unix domain socket and at no
     /// network address. Every process that may open the socket may attach. If the agent has rules for
     /// processes (docs/security.md), any call of a process without a rule, and any that names a group
-    /// which its tenant may not use, is refused with PERMISSION_DENIED / NOT_PERMITTED.
-    /// A process attaches first and names its session in every further call. However the call that attached it ends, by the process's will or by
-    /// its death, the agent takes the process out of every group it is in.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that names a session with
-    /// NOT_FOUND / UNKNOWN_SESSION (none such, or it has ended) or PERMISSION_DENIED / SESSION_NOT_YOURS
-    /// (another user's or tenant's).
-    /// What messages and operations promise is in docs/messages.md.
+    /// which its tenant may not use, is refused with PERMISSION_DENIED / NOT_PERMITTED. A process
+    /// attaches first and names its session in every further call. However the call that attached it
+    /// ends, by the process's will or by its death, the agent takes the process out of every group it is
+    /// in. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that names a session
+    /// with NOT_FOUND / UNKNOWN_SESSION (none such, or it has ended) or PERMISSION_DENIED /
+    /// SESSION_NOT_YOURS (another user's or tenant's). What messages and operations promise is in
+    /// docs/messages.md.
     #[derive(Debug, Clone)]
     pub struct ProcessServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -10795,9 +10918,9 @@ pub mod process_service_client {
         /// Waits until the memberships of a process of that name have ended that attached before and died.
         /// A name with memberships in groups that the caller may not use is refused; the call ends with
         /// PERMISSION_DENIED / NOT_PERMITTED when changed rules decide differently about the caller.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING (no
-        /// node, though the socket serves several), ALREADY_EXISTS / PROCESS_ATTACHED, UNAVAILABLE / PEER_UNAVAILABLE,
-        /// RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / FIELD_MISSING (no node, though the socket serves several), ALREADY_EXISTS /
+        /// PROCESS_ATTACHED, UNAVAILABLE / PEER_UNAVAILABLE, RESOURCE_EXHAUSTED / LIMIT_REACHED.
         pub async fn attach_process(
             &mut self,
             request: impl tonic::IntoRequest<super::AttachProcessRequest>,
@@ -10822,10 +10945,12 @@ pub mod process_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.ProcessService", "AttachProcess"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Shares memory with an attached process for as long as the call lasts: once the process has said that it has opened it, calls may name a
-        /// range of it in place of long payloads. The one answer comes at once. Whoever makes no such call is served all the same.
-        /// Errors: FAILED_PRECONDITION / NO_SHARED_MEMORY (there is none here, or not for this user), ALREADY_EXISTS / MEMORY_SHARED,
-        /// INVALID_ARGUMENT / FIELD_MISSING (no first request), INVALID_ARGUMENT / RANGE_INVALID (what was given back had not been lent).
+        /// Shares memory with an attached process for as long as the call lasts: once the process has said
+        /// that it has opened it, calls may name a range of it in place of long payloads. The one answer
+        /// comes at once. Whoever makes no such call is served all the same.
+        /// Errors: FAILED_PRECONDITION / NO_SHARED_MEMORY (there is none here, or not for this user),
+        /// ALREADY_EXISTS / MEMORY_SHARED, INVALID_ARGUMENT / FIELD_MISSING (no first request),
+        /// INVALID_ARGUMENT / RANGE_INVALID (what was given back had not been lent).
         pub async fn share_memory(
             &mut self,
             request: impl tonic::IntoStreamingRequest<
@@ -10852,9 +10977,10 @@ pub mod process_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.ProcessService", "ShareMemory"));
             self.inner.streaming(req, path, codec).await
         }
-        /// Joins processes that are to attach later, in this order, as a launcher does. Those that have not attached when the caller's session
-        /// ends are taken out again.
-        /// Errors: those of OperatingAgentService.JoinMany; INVALID_ARGUMENT / FIELD_MISSING (no node, though the socket serves several).
+        /// Joins processes that are to attach later, in this order, as a launcher does. Those that have
+        /// not attached when the caller's session ends are taken out again.
+        /// Errors: those of OperatingAgentService.JoinMany; INVALID_ARGUMENT / FIELD_MISSING (no node,
+        /// though the socket serves several).
         pub async fn reserve_members(
             &mut self,
             request: impl tonic::IntoRequest<super::ReserveMembersRequest>,
@@ -10911,7 +11037,8 @@ pub mod process_service_client {
                 .await
         }
         /// Lists the members of a group that the process is in, as the group's agent knows them.
-        /// Errors: NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / PEER_UNAVAILABLE.
+        /// Errors: NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE /
+        /// PEER_UNAVAILABLE.
         pub async fn list_members(
             &mut self,
             request: impl tonic::IntoRequest<super::ListMembersRequest>,
@@ -10928,9 +11055,11 @@ pub mod process_service_client {
                 )
                 .await
         }
-        /// Streams the members of a group that the process is in: the present ones at once, then all of them after every change. Changes in
-        /// quick succession may come as one. Lasts over a change of the group's agent.
-        /// Errors: NOT_FOUND / NOT_A_MEMBER, at once or when the process's membership ends; INVALID_ARGUMENT / NAME_INVALID.
+        /// Streams the members of a group that the process is in: the present ones at once, then all of
+        /// them after every change. Changes in quick succession may come as one. Lasts over a change of
+        /// the group's agent.
+        /// Errors: NOT_FOUND / NOT_A_MEMBER, at once or when the process's membership ends;
+        /// INVALID_ARGUMENT / NAME_INVALID.
         pub async fn watch_members(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchMembersRequest>,
@@ -10955,10 +11084,12 @@ pub mod process_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.ProcessService", "WatchMembers"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Lets a member take part in its group's messages and operations for as long as the call lasts; streams what is delivered to it.
-        /// The agent is never more messages ahead than the process has asked for: one that takes nothing makes the sources wait.
-        /// Errors: NOT_FOUND / NOT_A_MEMBER, at once or when the process's membership ends; INVALID_ARGUMENT / NAME_INVALID,
-        /// ALREADY_EXISTS / SEAT_TAKEN, INVALID_ARGUMENT / FIELD_MISSING (no first request).
+        /// Lets a member take part in its group's messages and operations for as long as the call lasts;
+        /// streams what is delivered to it. The agent is never more messages ahead than the process has
+        /// asked for: one that takes nothing makes the sources wait.
+        /// Errors: NOT_FOUND / NOT_A_MEMBER, at once or when the process's membership ends;
+        /// INVALID_ARGUMENT / NAME_INVALID, ALREADY_EXISTS / SEAT_TAKEN, INVALID_ARGUMENT / FIELD_MISSING
+        /// (no first request).
         pub async fn take_part(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::TakePartRequest>,
@@ -10984,7 +11115,8 @@ pub mod process_service_client {
             self.inner.streaming(req, path, codec).await
         }
         /// Lists who takes part, as far as the member knows, which takes part itself.
-        /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first), NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID.
+        /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first), NOT_FOUND / NOT_A_MEMBER,
+        /// INVALID_ARGUMENT / NAME_INVALID.
         pub async fn list_participants(
             &mut self,
             request: impl tonic::IntoRequest<super::ListParticipantsRequest>,
@@ -11004,12 +11136,14 @@ pub mod process_service_client {
                 )
                 .await
         }
-        /// Sends a message to all others who take part. A reliable one is answered when all have it, however long the slowest of them takes; a
-        /// process's messages arrive in the order in which their calls began, so the next one begins when the last has been answered, unless their
-        /// order is of no matter.
-        /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first, or it has ended), NOT_FOUND / NOT_A_MEMBER,
-        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / PAYLOAD_TOO_LONG, INVALID_ARGUMENT / RANGE_INVALID,
-        /// FAILED_PRECONDITION / NO_SHARED_MEMORY (a range without ShareMemory).
+        /// Sends a message to all others who take part. A reliable one is answered when all have it,
+        /// however long the slowest of them takes; a process's messages arrive in the order in which their
+        /// calls began, so the next one begins when the last has been answered, unless their order is of
+        /// no matter.
+        /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first, or it has ended), NOT_FOUND /
+        /// NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / PAYLOAD_TOO_LONG,
+        /// INVALID_ARGUMENT / RANGE_INVALID, FAILED_PRECONDITION / NO_SHARED_MEMORY (a range without
+        /// ShareMemory).
         pub async fn send_message(
             &mut self,
             request: impl tonic::IntoRequest<super::SendMessageRequest>,
@@ -11026,13 +11160,15 @@ pub mod process_service_client {
                 )
                 .await
         }
-        /// Runs a collective operation with the others who take part; their calls are matched in their order. A call that is given up
-        /// still counts.
-        /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first, or it has ended), NOT_FOUND / NOT_A_MEMBER,
-        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / PAYLOAD_TOO_LONG,
-        /// INVALID_ARGUMENT / RANGE_INVALID, FAILED_PRECONDITION / NO_SHARED_MEMORY (a range without ShareMemory),
-        /// INVALID_ARGUMENT / CONTRIBUTION_INVALID, FAILED_PRECONDITION / OPERATION_RUNNING (the member's last one has not ended),
-        /// FAILED_PRECONDITION / OPERATIONS_DIFFER, ABORTED / MEMBERS_FAILED (its metadata `failed` names their ranks).
+        /// Runs a collective operation with the others who take part; their calls are matched in their
+        /// order. A call that is given up still counts.
+        /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first, or it has ended), NOT_FOUND /
+        /// NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING,
+        /// INVALID_ARGUMENT / PAYLOAD_TOO_LONG, INVALID_ARGUMENT / RANGE_INVALID, FAILED_PRECONDITION /
+        /// NO_SHARED_MEMORY (a range without ShareMemory), INVALID_ARGUMENT / CONTRIBUTION_INVALID,
+        /// FAILED_PRECONDITION / OPERATION_RUNNING (the member's last one has not ended),
+        /// FAILED_PRECONDITION / OPERATIONS_DIFFER, ABORTED / MEMBERS_FAILED (its metadata `failed` names
+        /// their ranks).
         pub async fn run_operation(
             &mut self,
             request: impl tonic::IntoRequest<super::RunOperationRequest>,
@@ -11083,9 +11219,9 @@ pub mod process_service_server {
         /// Waits until the memberships of a process of that name have ended that attached before and died.
         /// A name with memberships in groups that the caller may not use is refused; the call ends with
         /// PERMISSION_DENIED / NOT_PERMITTED when changed rules decide differently about the caller.
-        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING (no
-        /// node, though the socket serves several), ALREADY_EXISTS / PROCESS_ATTACHED, UNAVAILABLE / PEER_UNAVAILABLE,
-        /// RESOURCE_EXHAUSTED / LIMIT_REACHED.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / FIELD_MISSING (no node, though the socket serves several), ALREADY_EXISTS /
+        /// PROCESS_ATTACHED, UNAVAILABLE / PEER_UNAVAILABLE, RESOURCE_EXHAUSTED / LIMIT_REACHED.
         async fn attach_process(
             &self,
             request: tonic::Request<super::AttachProcessRequest>,
@@ -11099,10 +11235,12 @@ pub mod process_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Shares memory with an attached process for as long as the call lasts: once the process has said that it has opened it, calls may name a
-        /// range of it in place of long payloads. The one answer comes at once. Whoever makes no such call is served all the same.
-        /// Errors: FAILED_PRECONDITION / NO_SHARED_MEMORY (there is none here, or not for this user), ALREADY_EXISTS / MEMORY_SHARED,
-        /// INVALID_ARGUMENT / FIELD_MISSING (no first request), INVALID_ARGUMENT / RANGE_INVALID (what was given back had not been lent).
+        /// Shares memory with an attached process for as long as the call lasts: once the process has said
+        /// that it has opened it, calls may name a range of it in place of long payloads. The one answer
+        /// comes at once. Whoever makes no such call is served all the same.
+        /// Errors: FAILED_PRECONDITION / NO_SHARED_MEMORY (there is none here, or not for this user),
+        /// ALREADY_EXISTS / MEMORY_SHARED, INVALID_ARGUMENT / FIELD_MISSING (no first request),
+        /// INVALID_ARGUMENT / RANGE_INVALID (what was given back had not been lent).
         async fn share_memory(
             &self,
             request: tonic::Request<tonic::Streaming<super::ShareMemoryRequest>>,
@@ -11110,9 +11248,10 @@ pub mod process_service_server {
             tonic::Response<Self::ShareMemoryStream>,
             tonic::Status,
         >;
-        /// Joins processes that are to attach later, in this order, as a launcher does. Those that have not attached when the caller's session
-        /// ends are taken out again.
-        /// Errors: those of OperatingAgentService.JoinMany; INVALID_ARGUMENT / FIELD_MISSING (no node, though the socket serves several).
+        /// Joins processes that are to attach later, in this order, as a launcher does. Those that have
+        /// not attached when the caller's session ends are taken out again.
+        /// Errors: those of OperatingAgentService.JoinMany; INVALID_ARGUMENT / FIELD_MISSING (no node,
+        /// though the socket serves several).
         async fn reserve_members(
             &self,
             request: tonic::Request<super::ReserveMembersRequest>,
@@ -11139,7 +11278,8 @@ pub mod process_service_server {
             tonic::Status,
         >;
         /// Lists the members of a group that the process is in, as the group's agent knows them.
-        /// Errors: NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / PEER_UNAVAILABLE.
+        /// Errors: NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE /
+        /// PEER_UNAVAILABLE.
         async fn list_members(
             &self,
             request: tonic::Request<super::ListMembersRequest>,
@@ -11153,9 +11293,11 @@ pub mod process_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Streams the members of a group that the process is in: the present ones at once, then all of them after every change. Changes in
-        /// quick succession may come as one. Lasts over a change of the group's agent.
-        /// Errors: NOT_FOUND / NOT_A_MEMBER, at once or when the process's membership ends; INVALID_ARGUMENT / NAME_INVALID.
+        /// Streams the members of a group that the process is in: the present ones at once, then all of
+        /// them after every change. Changes in quick succession may come as one. Lasts over a change of
+        /// the group's agent.
+        /// Errors: NOT_FOUND / NOT_A_MEMBER, at once or when the process's membership ends;
+        /// INVALID_ARGUMENT / NAME_INVALID.
         async fn watch_members(
             &self,
             request: tonic::Request<super::WatchMembersRequest>,
@@ -11169,16 +11311,19 @@ pub mod process_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Lets a member take part in its group's messages and operations for as long as the call lasts; streams what is delivered to it.
-        /// The agent is never more messages ahead than the process has asked for: one that takes nothing makes the sources wait.
-        /// Errors: NOT_FOUND / NOT_A_MEMBER, at once or when the process's membership ends; INVALID_ARGUMENT / NAME_INVALID,
-        /// ALREADY_EXISTS / SEAT_TAKEN, INVALID_ARGUMENT / FIELD_MISSING (no first request).
+        /// Lets a member take part in its group's messages and operations for as long as the call lasts;
+        /// streams what is delivered to it. The agent is never more messages ahead than the process has
+        /// asked for: one that takes nothing makes the sources wait.
+        /// Errors: NOT_FOUND / NOT_A_MEMBER, at once or when the process's membership ends;
+        /// INVALID_ARGUMENT / NAME_INVALID, ALREADY_EXISTS / SEAT_TAKEN, INVALID_ARGUMENT / FIELD_MISSING
+        /// (no first request).
         async fn take_part(
             &self,
             request: tonic::Request<tonic::Streaming<super::TakePartRequest>>,
         ) -> std::result::Result<tonic::Response<Self::TakePartStream>, tonic::Status>;
         /// Lists who takes part, as far as the member knows, which takes part itself.
-        /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first), NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID.
+        /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first), NOT_FOUND / NOT_A_MEMBER,
+        /// INVALID_ARGUMENT / NAME_INVALID.
         async fn list_participants(
             &self,
             request: tonic::Request<super::ListParticipantsRequest>,
@@ -11186,12 +11331,14 @@ pub mod process_service_server {
             tonic::Response<super::ListParticipantsResponse>,
             tonic::Status,
         >;
-        /// Sends a message to all others who take part. A reliable one is answered when all have it, however long the slowest of them takes; a
-        /// process's messages arrive in the order in which their calls began, so the next one begins when the last has been answered, unless their
-        /// order is of no matter.
-        /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first, or it has ended), NOT_FOUND / NOT_A_MEMBER,
-        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / PAYLOAD_TOO_LONG, INVALID_ARGUMENT / RANGE_INVALID,
-        /// FAILED_PRECONDITION / NO_SHARED_MEMORY (a range without ShareMemory).
+        /// Sends a message to all others who take part. A reliable one is answered when all have it,
+        /// however long the slowest of them takes; a process's messages arrive in the order in which their
+        /// calls began, so the next one begins when the last has been answered, unless their order is of
+        /// no matter.
+        /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first, or it has ended), NOT_FOUND /
+        /// NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / PAYLOAD_TOO_LONG,
+        /// INVALID_ARGUMENT / RANGE_INVALID, FAILED_PRECONDITION / NO_SHARED_MEMORY (a range without
+        /// ShareMemory).
         async fn send_message(
             &self,
             request: tonic::Request<super::SendMessageRequest>,
@@ -11199,13 +11346,15 @@ pub mod process_service_server {
             tonic::Response<super::SendMessageResponse>,
             tonic::Status,
         >;
-        /// Runs a collective operation with the others who take part; their calls are matched in their order. A call that is given up
-        /// still counts.
-        /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first, or it has ended), NOT_FOUND / NOT_A_MEMBER,
-        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / PAYLOAD_TOO_LONG,
-        /// INVALID_ARGUMENT / RANGE_INVALID, FAILED_PRECONDITION / NO_SHARED_MEMORY (a range without ShareMemory),
-        /// INVALID_ARGUMENT / CONTRIBUTION_INVALID, FAILED_PRECONDITION / OPERATION_RUNNING (the member's last one has not ended),
-        /// FAILED_PRECONDITION / OPERATIONS_DIFFER, ABORTED / MEMBERS_FAILED (its metadata `failed` names their ranks).
+        /// Runs a collective operation with the others who take part; their calls are matched in their
+        /// order. A call that is given up still counts.
+        /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first, or it has ended), NOT_FOUND /
+        /// NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING,
+        /// INVALID_ARGUMENT / PAYLOAD_TOO_LONG, INVALID_ARGUMENT / RANGE_INVALID, FAILED_PRECONDITION /
+        /// NO_SHARED_MEMORY (a range without ShareMemory), INVALID_ARGUMENT / CONTRIBUTION_INVALID,
+        /// FAILED_PRECONDITION / OPERATION_RUNNING (the member's last one has not ended),
+        /// FAILED_PRECONDITION / OPERATIONS_DIFFER, ABORTED / MEMBERS_FAILED (its metadata `failed` names
+        /// their ranks).
         async fn run_operation(
             &self,
             request: tonic::Request<super::RunOperationRequest>,
@@ -11217,13 +11366,13 @@ pub mod process_service_server {
     /// Service of an operating agent for the processes of its machine, at a Unix domain socket and at no
     /// network address. Every process that may open the socket may attach. If the agent has rules for
     /// processes (docs/security.md), any call of a process without a rule, and any that names a group
-    /// which its tenant may not use, is refused with PERMISSION_DENIED / NOT_PERMITTED.
-    /// A process attaches first and names its session in every further call. However the call that attached it ends, by the process's will or by
-    /// its death, the agent takes the process out of every group it is in.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that names a session with
-    /// NOT_FOUND / UNKNOWN_SESSION (none such, or it has ended) or PERMISSION_DENIED / SESSION_NOT_YOURS
-    /// (another user's or tenant's).
-    /// What messages and operations promise is in docs/messages.md.
+    /// which its tenant may not use, is refused with PERMISSION_DENIED / NOT_PERMITTED. A process
+    /// attaches first and names its session in every further call. However the call that attached it
+    /// ends, by the process's will or by its death, the agent takes the process out of every group it is
+    /// in. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that names a session
+    /// with NOT_FOUND / UNKNOWN_SESSION (none such, or it has ended) or PERMISSION_DENIED /
+    /// SESSION_NOT_YOURS (another user's or tenant's). What messages and operations promise is in
+    /// docs/messages.md.
     #[derive(Debug)]
     pub struct ProcessServiceServer<T> {
         inner: Arc<T>,
@@ -11620,7 +11769,8 @@ pub struct RouteChoiceScheme {
     #[prost(bool, tag = "6")]
     pub fault_tolerant: bool,
 }
-/// What the engine chose for one group, and could not choose again from topology, faults and groups alone.
+/// What the engine chose for one group, and could not choose again from topology, faults and groups
+/// alone.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RouteChoice {
     /// Required. Group number.
@@ -11645,7 +11795,8 @@ pub struct TreeChoice {
     /// Optional. The ports of the tree where they do not follow from the rest, each switch once.
     #[prost(message, repeated, tag = "4")]
     pub ports: ::prost::alloc::vec::Vec<SwitchPorts>,
-    /// Optional. The group that shares the tree and has its ports in its own choice; 0 if there is none.
+    /// Optional. The group that shares the tree and has its ports in its own choice; 0 if there is
+    /// none.
     #[prost(uint64, tag = "5")]
     pub ports_gn: u64,
 }
@@ -11662,19 +11813,21 @@ pub struct SwitchPorts {
 /// Request of RecordRouteChoices: one message of several.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RecordRouteChoicesRequest {
-    /// Required in the first message, not looked at in others. Term of the route service and number of the call, which grows within a
-    /// term: a call that comes after a newer one is refused.
+    /// Required in the first message, not looked at in others. Term of the route service and number of
+    /// the call, which grows within a term: a call that comes after a newer one is refused.
     #[prost(message, optional, tag = "1")]
     pub fence: ::core::option::Option<Fence>,
-    /// Required in the first message, not looked at in others. How the choices were made. If it is not the scheme recorded, all choices
-    /// recorded are dropped first.
+    /// Required in the first message, not looked at in others. How the choices were made. If it is not
+    /// the scheme recorded, all choices recorded are dropped first.
     #[prost(message, optional, tag = "2")]
     pub scheme: ::core::option::Option<RouteChoiceScheme>,
-    /// Required in the first message, not looked at in others. The failed parts that the choices go round: all of them.
+    /// Required in the first message, not looked at in others. The failed parts that the choices go
+    /// round: all of them.
     #[prost(message, repeated, tag = "3")]
     pub failed_elements: ::prost::alloc::vec::Vec<Element>,
-    /// Optional, not looked at but in the first message. Revision of the records that the choices were made from. If it is the newest,
-    /// choices of groups that are gone are dropped; until then they are kept, since other groups may share a tree with them.
+    /// Optional, not looked at but in the first message. Revision of the records that the choices were
+    /// made from. If it is the newest, choices of groups that are gone are dropped; until then they
+    /// are kept, since other groups may share a tree with them.
     #[prost(uint64, tag = "4")]
     pub seen_revision: u64,
     /// Optional. Choices of groups that have none recorded, or others.
@@ -11732,9 +11885,9 @@ pub mod route_choice_service_client {
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
     /// Keeps what engines chose and cannot compute again, for the next route service; served by the TIC.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
-    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was changed) or
-    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something
+    /// with RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was
+    /// changed) or INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
     #[derive(Debug, Clone)]
     pub struct RouteChoiceServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -11815,11 +11968,12 @@ pub mod route_choice_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// The route service says what it has chosen, before it programs it: what differs from the choices recorded, in as many messages
-        /// as are needed. All of it is durable once answered, or none of it. Safe to repeat.
-        /// Errors: ABORTED / STALE_TERM, ABORTED / STALE_FENCE, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID,
-        /// INVALID_ARGUMENT / COLOR_OUT_OF_RANGE, INVALID_ARGUMENT / CHOICE_INVALID, NOT_FOUND / UNKNOWN_ELEMENT,
-        /// FAILED_PRECONDITION / TOPOLOGY_DIFFERS.
+        /// The route service says what it has chosen, before it programs it: what differs from the choices
+        /// recorded, in as many messages as are needed. All of it is durable once answered, or none of it.
+        /// Safe to repeat.
+        /// Errors: ABORTED / STALE_TERM, ABORTED / STALE_FENCE, INVALID_ARGUMENT / FIELD_MISSING,
+        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE, INVALID_ARGUMENT /
+        /// CHOICE_INVALID, NOT_FOUND / UNKNOWN_ELEMENT, FAILED_PRECONDITION / TOPOLOGY_DIFFERS.
         pub async fn record_route_choices(
             &mut self,
             request: impl tonic::IntoStreamingRequest<
@@ -11887,11 +12041,12 @@ pub mod route_choice_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with RouteChoiceServiceServer.
     #[async_trait]
     pub trait RouteChoiceService: std::marker::Send + std::marker::Sync + 'static {
-        /// The route service says what it has chosen, before it programs it: what differs from the choices recorded, in as many messages
-        /// as are needed. All of it is durable once answered, or none of it. Safe to repeat.
-        /// Errors: ABORTED / STALE_TERM, ABORTED / STALE_FENCE, INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID,
-        /// INVALID_ARGUMENT / COLOR_OUT_OF_RANGE, INVALID_ARGUMENT / CHOICE_INVALID, NOT_FOUND / UNKNOWN_ELEMENT,
-        /// FAILED_PRECONDITION / TOPOLOGY_DIFFERS.
+        /// The route service says what it has chosen, before it programs it: what differs from the choices
+        /// recorded, in as many messages as are needed. All of it is durable once answered, or none of it.
+        /// Safe to repeat.
+        /// Errors: ABORTED / STALE_TERM, ABORTED / STALE_FENCE, INVALID_ARGUMENT / FIELD_MISSING,
+        /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE, INVALID_ARGUMENT /
+        /// CHOICE_INVALID, NOT_FOUND / UNKNOWN_ELEMENT, FAILED_PRECONDITION / TOPOLOGY_DIFFERS.
         async fn record_route_choices(
             &self,
             request: tonic::Request<tonic::Streaming<super::RecordRouteChoicesRequest>>,
@@ -11910,9 +12065,9 @@ pub mod route_choice_service_server {
         >;
     }
     /// Keeps what engines chose and cannot compute again, for the next route service; served by the TIC.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something with
-    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was changed) or
-    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
+    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something
+    /// with RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was
+    /// changed) or INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
     #[derive(Debug)]
     pub struct RouteChoiceServiceServer<T> {
         inner: Arc<T>,
@@ -12171,11 +12326,12 @@ pub struct GetRouteStatusResponse {
     /// Groups that have only one of their two trees left.
     #[prost(uint32, tag = "21")]
     pub unprotected_groups: u32,
-    /// This route service is the one at work; where it is not, it waits for the term of the other, and says nothing here but where that
-    /// one is.
+    /// This route service is the one at work; where it is not, it waits for the term of the other, and
+    /// says nothing here but where that one is.
     #[prost(bool, tag = "22")]
     pub active: bool,
-    /// Where the route service at work is reached, host:port, if it is another one and known; ask there.
+    /// Where the route service at work is reached, host:port, if it is another one and known; ask
+    /// there.
     #[prost(string, tag = "23")]
     pub active_address: ::prost::alloc::string::String,
     /// How roots are chosen among equally good ones; empty: by the engine's own order.
@@ -12261,7 +12417,8 @@ pub struct TreeLink {
     /// Its port; 0 for an endpoint.
     #[prost(uint32, tag = "4")]
     pub peer_port: u32,
-    /// Which tree it belongs to: 0, or 1 for the second one with fault tolerance. Links of endpoints belong to both.
+    /// Which tree it belongs to: 0, or 1 for the second one with fault tolerance. Links of endpoints
+    /// belong to both.
     #[prost(uint32, tag = "5")]
     pub tree: u32,
 }
@@ -12326,7 +12483,8 @@ pub struct PlanRebalanceRequest {
 /// Response of PlanRebalance.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PlanRebalanceResponse {
-    /// The moves, those of the most crowded trees first. None if no group would be better off elsewhere.
+    /// The moves, those of the most crowded trees first. None if no group would be better off
+    /// elsewhere.
     #[prost(message, repeated, tag = "1")]
     pub moves: ::prost::alloc::vec::Vec<PlannedMove>,
     /// The plan without these moves.
@@ -12389,10 +12547,10 @@ pub mod route_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Route service: computes trees, programs switches.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN. Where there are several route services, one is at work; the others
-    /// answer GetRouteStatus with its address alone, and refuse the other calls with UNAVAILABLE /
-    /// NOT_LEADER, whose facts name it, too.
+    /// Route service: computes trees, programs switches. Any call may also be refused with UNAVAILABLE /
+    /// SHUTTING_DOWN. Where there are several route services, one is at work; the others answer
+    /// GetRouteStatus with its address alone, and refuse the other calls with UNAVAILABLE / NOT_LEADER,
+    /// whose facts name it, too.
     #[derive(Debug, Clone)]
     pub struct RouteServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -12527,10 +12685,11 @@ pub mod route_service_client {
                 )
                 .await
         }
-        /// Looks for groups that would be better off on other spanning trees, as groups get theirs one after the
-        /// other; changes nothing. TicService.MoveGroups makes such moves. Takes up to some seconds.
-        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED, FAILED_PRECONDITION / NO_HOMES where the engine chooses
-        /// trees itself, UNAVAILABLE / NOT_LEADER.
+        /// Looks for groups that would be better off on other spanning trees, as groups get theirs one
+        /// after the other; changes nothing. TicService.MoveGroups makes such moves. Takes up to some
+        /// seconds.
+        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED, FAILED_PRECONDITION / NO_HOMES where the engine
+        /// chooses trees itself, UNAVAILABLE / NOT_LEADER.
         pub async fn plan_rebalance(
             &mut self,
             request: impl tonic::IntoRequest<super::PlanRebalanceRequest>,
@@ -12618,10 +12777,11 @@ pub mod route_service_server {
             tonic::Response<super::ListTableDriftsResponse>,
             tonic::Status,
         >;
-        /// Looks for groups that would be better off on other spanning trees, as groups get theirs one after the
-        /// other; changes nothing. TicService.MoveGroups makes such moves. Takes up to some seconds.
-        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED, FAILED_PRECONDITION / NO_HOMES where the engine chooses
-        /// trees itself, UNAVAILABLE / NOT_LEADER.
+        /// Looks for groups that would be better off on other spanning trees, as groups get theirs one
+        /// after the other; changes nothing. TicService.MoveGroups makes such moves. Takes up to some
+        /// seconds.
+        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED, FAILED_PRECONDITION / NO_HOMES where the engine
+        /// chooses trees itself, UNAVAILABLE / NOT_LEADER.
         async fn plan_rebalance(
             &self,
             request: tonic::Request<super::PlanRebalanceRequest>,
@@ -12649,10 +12809,10 @@ pub mod route_service_server {
             tonic::Status,
         >;
     }
-    /// Route service: computes trees, programs switches.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN. Where there are several route services, one is at work; the others
-    /// answer GetRouteStatus with its address alone, and refuse the other calls with UNAVAILABLE /
-    /// NOT_LEADER, whose facts name it, too.
+    /// Route service: computes trees, programs switches. Any call may also be refused with UNAVAILABLE /
+    /// SHUTTING_DOWN. Where there are several route services, one is at work; the others answer
+    /// GetRouteStatus with its address alone, and refuse the other calls with UNAVAILABLE / NOT_LEADER,
+    /// whose facts name it, too.
     #[derive(Debug)]
     pub struct RouteServiceServer<T> {
         inner: Arc<T>,
@@ -13065,8 +13225,8 @@ pub mod switch_agent_service_client {
         }
         /// Writes entries to switches, a switch's part all or nothing. Safe to repeat.
         /// Errors: ABORTED / STALE_FENCE, FAILED_PRECONDITION / TERM_NOT_GRANTED, INVALID_ARGUMENT /
-        /// FIELD_MISSING,
-        /// UNAVAILABLE / FABRIC_UNAVAILABLE; a part that one switch refuses is named in the answer: UNKNOWN_SWITCH, SWITCH_DOWN, BAD_ENTRY or STALE_FENCE.
+        /// FIELD_MISSING, UNAVAILABLE / FABRIC_UNAVAILABLE; a part that one switch refuses is named in the
+        /// answer: UNKNOWN_SWITCH, SWITCH_DOWN, BAD_ENTRY or STALE_FENCE.
         pub async fn write_tables(
             &mut self,
             request: impl tonic::IntoRequest<super::WriteTablesRequest>,
@@ -13087,7 +13247,8 @@ pub mod switch_agent_service_client {
                 .await
         }
         /// Lists the ports of one switch with state and counters.
-        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT / FIELD_MISSING, UNAVAILABLE / FABRIC_UNAVAILABLE.
+        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT / FIELD_MISSING, UNAVAILABLE /
+        /// FABRIC_UNAVAILABLE.
         pub async fn list_ports(
             &mut self,
             request: impl tonic::IntoRequest<super::ListPortsRequest>,
@@ -13104,9 +13265,11 @@ pub mod switch_agent_service_client {
                 )
                 .await
         }
-        /// Reads the port counters of some or all switches, a switch per message; those that do not answer are left out.
-        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, UNAVAILABLE / FABRIC_UNAVAILABLE, FAILED_PRECONDITION / NO_COUNTERS (the hardware has none
-        /// that can be read; those of InfiniBand switches can be once a subnet manager has given LIDs).
+        /// Reads the port counters of some or all switches, a switch per message; those that do not answer
+        /// are left out.
+        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, UNAVAILABLE / FABRIC_UNAVAILABLE, FAILED_PRECONDITION /
+        /// NO_COUNTERS (the hardware has none that can be read; those of InfiniBand switches can be once a
+        /// subnet manager has given LIDs).
         pub async fn read_counters(
             &mut self,
             request: impl tonic::IntoRequest<super::ReadCountersRequest>,
@@ -13171,8 +13334,8 @@ pub mod switch_agent_service_server {
         ) -> std::result::Result<tonic::Response<Self::ReadTablesStream>, tonic::Status>;
         /// Writes entries to switches, a switch's part all or nothing. Safe to repeat.
         /// Errors: ABORTED / STALE_FENCE, FAILED_PRECONDITION / TERM_NOT_GRANTED, INVALID_ARGUMENT /
-        /// FIELD_MISSING,
-        /// UNAVAILABLE / FABRIC_UNAVAILABLE; a part that one switch refuses is named in the answer: UNKNOWN_SWITCH, SWITCH_DOWN, BAD_ENTRY or STALE_FENCE.
+        /// FIELD_MISSING, UNAVAILABLE / FABRIC_UNAVAILABLE; a part that one switch refuses is named in the
+        /// answer: UNKNOWN_SWITCH, SWITCH_DOWN, BAD_ENTRY or STALE_FENCE.
         async fn write_tables(
             &self,
             request: tonic::Request<super::WriteTablesRequest>,
@@ -13181,7 +13344,8 @@ pub mod switch_agent_service_server {
             tonic::Status,
         >;
         /// Lists the ports of one switch with state and counters.
-        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT / FIELD_MISSING, UNAVAILABLE / FABRIC_UNAVAILABLE.
+        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT / FIELD_MISSING, UNAVAILABLE /
+        /// FABRIC_UNAVAILABLE.
         async fn list_ports(
             &self,
             request: tonic::Request<super::ListPortsRequest>,
@@ -13195,9 +13359,11 @@ pub mod switch_agent_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Reads the port counters of some or all switches, a switch per message; those that do not answer are left out.
-        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, UNAVAILABLE / FABRIC_UNAVAILABLE, FAILED_PRECONDITION / NO_COUNTERS (the hardware has none
-        /// that can be read; those of InfiniBand switches can be once a subnet manager has given LIDs).
+        /// Reads the port counters of some or all switches, a switch per message; those that do not answer
+        /// are left out.
+        /// Errors: NOT_FOUND / UNKNOWN_SWITCH, UNAVAILABLE / FABRIC_UNAVAILABLE, FAILED_PRECONDITION /
+        /// NO_COUNTERS (the hardware has none that can be read; those of InfiniBand switches can be once a
+        /// subnet manager has given LIDs).
         async fn read_counters(
             &self,
             request: tonic::Request<super::ReadCountersRequest>,
@@ -13476,7 +13642,8 @@ pub struct ListDrainedLinksResponse {
 /// Request of ReportTopology: one message of several.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReportTopologyRequest {
-    /// The next piece of the text as ibnetdiscover prints it, cut at any byte; UTF-8 as a whole, at most 256 MiB.
+    /// The next piece of the text as ibnetdiscover prints it, cut at any byte; UTF-8 as a whole, at
+    /// most 256 MiB.
     #[prost(bytes = "vec", tag = "1")]
     pub chunk: ::prost::alloc::vec::Vec<u8>,
     /// Required in the first message. Name of the reporting switch agent.
@@ -13534,11 +13701,12 @@ pub mod topology_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Changes the topology that the TIC works with; served by the TIC. DownloadTopology of TicService reads it.
-    /// A change ends all watches and whatever waits for the TIC, as a restart would: callers are refused with UNAVAILABLE / SHUTTING_DOWN or
-    /// UNAVAILABLE / NOT_LEADER and call again. Groups, members and nodes stay.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or
-    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
+    /// Changes the topology that the TIC works with; served by the TIC. DownloadTopology of TicService
+    /// reads it. A change ends all watches and whatever waits for the TIC, as a restart would: callers
+    /// are refused with UNAVAILABLE / SHUTTING_DOWN or UNAVAILABLE / NOT_LEADER and call again. Groups,
+    /// members and nodes stay. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN,
+    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL / STORE_FAILED (whether it
+    /// was changed is known when the call is repeated).
     #[derive(Debug, Clone)]
     pub struct TopologyServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -13619,9 +13787,10 @@ pub mod topology_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// A switch agent says what it has found: what is new is added, and a cable that was found elsewhere is moved there. What was not found
-        /// stays, since it may have failed. Durable once answered. Safe to repeat.
-        /// With certificates the reporter is the agent that the caller's certificate names.
+        /// A switch agent says what it has found: what is new is added, and a cable that was found
+        /// elsewhere is moved there. What was not found stays, since it may have failed. Durable once
+        /// answered. Safe to repeat. With certificates the reporter is the agent that the caller's
+        /// certificate names.
         /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / TOPOLOGY_INVALID,
         /// FAILED_PRECONDITION / TOPOLOGY_FIXED (the TIC has its topology from a file),
         /// FAILED_PRECONDITION / ENDPOINT_IN_USE (an endpoint of a node would be called otherwise).
@@ -13653,9 +13822,10 @@ pub mod topology_service_client {
                 );
             self.inner.client_streaming(req, path, codec).await
         }
-        /// Puts another topology in place of the known one, so that what is gone for good can be forgotten. Durable once answered. Safe to
-        /// repeat.
-        /// Errors: as for ReportTopology; FAILED_PRECONDITION / ENDPOINT_IN_USE if an endpoint of a node would be missing.
+        /// Puts another topology in place of the known one, so that what is gone for good can be
+        /// forgotten. Durable once answered. Safe to repeat.
+        /// Errors: as for ReportTopology; FAILED_PRECONDITION / ENDPOINT_IN_USE if an endpoint of a node
+        /// would be missing.
         pub async fn replace_topology(
             &mut self,
             request: impl tonic::IntoStreamingRequest<
@@ -13760,9 +13930,10 @@ pub mod topology_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with TopologyServiceServer.
     #[async_trait]
     pub trait TopologyService: std::marker::Send + std::marker::Sync + 'static {
-        /// A switch agent says what it has found: what is new is added, and a cable that was found elsewhere is moved there. What was not found
-        /// stays, since it may have failed. Durable once answered. Safe to repeat.
-        /// With certificates the reporter is the agent that the caller's certificate names.
+        /// A switch agent says what it has found: what is new is added, and a cable that was found
+        /// elsewhere is moved there. What was not found stays, since it may have failed. Durable once
+        /// answered. Safe to repeat. With certificates the reporter is the agent that the caller's
+        /// certificate names.
         /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / TOPOLOGY_INVALID,
         /// FAILED_PRECONDITION / TOPOLOGY_FIXED (the TIC has its topology from a file),
         /// FAILED_PRECONDITION / ENDPOINT_IN_USE (an endpoint of a node would be called otherwise).
@@ -13773,9 +13944,10 @@ pub mod topology_service_server {
             tonic::Response<super::ReportTopologyResponse>,
             tonic::Status,
         >;
-        /// Puts another topology in place of the known one, so that what is gone for good can be forgotten. Durable once answered. Safe to
-        /// repeat.
-        /// Errors: as for ReportTopology; FAILED_PRECONDITION / ENDPOINT_IN_USE if an endpoint of a node would be missing.
+        /// Puts another topology in place of the known one, so that what is gone for good can be
+        /// forgotten. Durable once answered. Safe to repeat.
+        /// Errors: as for ReportTopology; FAILED_PRECONDITION / ENDPOINT_IN_USE if an endpoint of a node
+        /// would be missing.
         async fn replace_topology(
             &self,
             request: tonic::Request<tonic::Streaming<super::ReplaceTopologyRequest>>,
@@ -13815,11 +13987,12 @@ pub mod topology_service_server {
             tonic::Status,
         >;
     }
-    /// Changes the topology that the TIC works with; served by the TIC. DownloadTopology of TicService reads it.
-    /// A change ends all watches and whatever waits for the TIC, as a restart would: callers are refused with UNAVAILABLE / SHUTTING_DOWN or
-    /// UNAVAILABLE / NOT_LEADER and call again. Groups, members and nodes stay.
-    /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or
-    /// INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
+    /// Changes the topology that the TIC works with; served by the TIC. DownloadTopology of TicService
+    /// reads it. A change ends all watches and whatever waits for the TIC, as a restart would: callers
+    /// are refused with UNAVAILABLE / SHUTTING_DOWN or UNAVAILABLE / NOT_LEADER and call again. Groups,
+    /// members and nodes stay. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN,
+    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL / STORE_FAILED (whether it
+    /// was changed is known when the call is repeated).
     #[derive(Debug)]
     pub struct TopologyServiceServer<T> {
         inner: Arc<T>,

@@ -1,5 +1,5 @@
-//! Checks the shape of Rust files: comments that fit the page, parameters with names of their own,
-//! and errors that become a gRPC status in one place.
+//! Checks the shape of files: comments that fit the page; in Rust also parameters with names of
+//! their own, and errors that become a gRPC status in one place.
 
 use super::rust;
 use super::{Finding, SourceFile};
@@ -14,6 +14,9 @@ const QUESTION_WORDS: [&str; 9] =
 /// Checks one file.
 pub(crate) fn check(file: &SourceFile) -> Vec<Finding> {
     let mut findings = wide_comments(file);
+    if !file.is_rust() {
+        return findings;
+    }
     findings.extend(question_words(file));
     let is_test = file.path.starts_with("tests/")
         || !file.path.contains("/src/")
@@ -27,11 +30,26 @@ pub(crate) fn check(file: &SourceFile) -> Vec<Finding> {
     findings
 }
 
+/// The beginning of a comment line in a file; `None` if it is no code.
+fn comment_mark(file: &SourceFile) -> Option<&'static str> {
+    let ends = |ends: &[&str]| ends.iter().any(|end| file.path.ends_with(end));
+    if file.is_generated() || file.path.starts_with("data/") {
+        None
+    } else if ends(&[".rs", ".proto"]) {
+        Some("//")
+    } else if ends(&[".toml", ".yaml", ".yml", ".env"]) || file.text.starts_with("#!") {
+        Some("#")
+    } else {
+        None
+    }
+}
+
 fn wide_comments(file: &SourceFile) -> Vec<Finding> {
+    let Some(mark) = comment_mark(file) else { return Vec::new() };
     let is_wide = |line: &str| {
         let text = line.trim_start();
         // One word, such as a link, cannot be wrapped.
-        text.starts_with("//") && line.chars().count() > COLUMNS && text.split(' ').count() > 2
+        text.starts_with(mark) && line.chars().count() > COLUMNS && text.split(' ').count() > 2
     };
     let lines = file.lines().filter(|(_, line)| is_wide(line));
     lines
@@ -132,6 +150,11 @@ mod tests {
         let long = "word ".repeat(30);
         assert_eq!(complaints("a/src/b.rs", &format!("//! {long}\n")).len(), 1);
         assert_eq!(complaints("a/tests/b.rs", &format!("    // {long}\n")).len(), 1);
+        for (path, mark) in [("deploy/a.yaml", "#"), ("proto/a.proto", "//"), (".ci/run", "#")] {
+            let text = format!("#!/bin/sh\n{mark} {long}\n");
+            assert_eq!(complaints(path, &text).len(), 1, "{path}");
+        }
+        assert_eq!(complaints("docs/a.md", &format!("# {long}\n")), Vec::<String>::new());
         let link = format!("// https://{}\n", "x".repeat(120));
         assert_eq!(complaints("a/src/b.rs", &link), Vec::<String>::new());
     }
