@@ -319,7 +319,7 @@ fabricast_code fabricast_on_message(const fabricast_group *group,
 fabricast_code fabricast_barrier(const fabricast_group *group);
 
 /* Copies `length` bytes of the member `source` to all. A member that expects another length gets
- * FABRICAST_WRONG_LENGTH.
+ * FABRICAST_WRONG_LENGTH; all get FABRICAST_MEMBERS_FAILED if the source does not take part.
  *
  * buffer: read at the source, written at the others. */
 fabricast_code fabricast_broadcast(const fabricast_group *group, uint32_t source, void *buffer,
