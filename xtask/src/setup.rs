@@ -24,6 +24,8 @@ pub(crate) struct Tool {
     pub(crate) calls: &'static [&'static str],
     /// True if Debian's package starts a service that would act on real InfiniBand switches.
     acts_on_fabric: bool,
+    /// Services in its packages that would listen on this machine; tests start their own.
+    services: &'static [Service],
     /// True if only root can use it as the tests do.
     as_root: bool,
 }
@@ -32,6 +34,13 @@ pub(crate) struct Tool {
 #[derive(Debug)]
 struct Part {
     kind: Kind,
+    package: &'static str,
+}
+
+/// A service that a Debian package starts.
+#[derive(Debug)]
+struct Service {
+    unit: &'static str,
     package: &'static str,
 }
 
@@ -48,6 +57,7 @@ pub(crate) const TOOLS: [Tool; 9] = [
         parts: &[Part { kind: Kind::Program("git"), package: "git" }],
         calls: &["Command::new(\"git\")"],
         acts_on_fabric: false,
+        services: &[],
         as_root: false,
     },
     Tool {
@@ -55,6 +65,7 @@ pub(crate) const TOOLS: [Tool; 9] = [
         parts: &[Part { kind: Kind::Program("etcd"), package: "etcd-server" }],
         calls: &["Etcd::start"],
         acts_on_fabric: false,
+        services: &[Service { unit: "etcd.service", package: "etcd-server" }],
         as_root: false,
     },
     Tool {
@@ -66,6 +77,7 @@ pub(crate) const TOOLS: [Tool; 9] = [
         ],
         calls: &["Ibsim::start"],
         acts_on_fabric: false,
+        services: &[],
         as_root: false,
     },
     Tool {
@@ -73,6 +85,7 @@ pub(crate) const TOOLS: [Tool; 9] = [
         parts: &[Part { kind: Kind::Program("opensm"), package: "opensm" }],
         calls: &["judge.start_opensm"],
         acts_on_fabric: true,
+        services: &[],
         as_root: false,
     },
     Tool {
@@ -86,6 +99,7 @@ pub(crate) const TOOLS: [Tool; 9] = [
         ],
         calls: &["Ovs::start", "Lab::start"],
         acts_on_fabric: false,
+        services: &[],
         as_root: true,
     },
     Tool {
@@ -99,6 +113,10 @@ pub(crate) const TOOLS: [Tool; 9] = [
         ],
         calls: &["Command::new(\"promtool\")", "Command::new(\"prometheus"],
         acts_on_fabric: false,
+        services: &[
+            Service { unit: "prometheus.service", package: "prometheus" },
+            Service { unit: "prometheus-alertmanager.service", package: "prometheus-alertmanager" },
+        ],
         as_root: false,
     },
     Tool {
@@ -109,6 +127,7 @@ pub(crate) const TOOLS: [Tool; 9] = [
         ],
         calls: &["fabricast_testing::python"],
         acts_on_fabric: false,
+        services: &[],
         as_root: false,
     },
     Tool {
@@ -116,6 +135,7 @@ pub(crate) const TOOLS: [Tool; 9] = [
         parts: &[Part { kind: Kind::Program("setpriv"), package: "util-linux" }],
         calls: &["Command::new(\"setpriv\")"],
         acts_on_fabric: false,
+        services: &[],
         as_root: true,
     },
     Tool {
@@ -123,6 +143,7 @@ pub(crate) const TOOLS: [Tool; 9] = [
         parts: &[Part { kind: Kind::Program("valgrind"), package: "valgrind" }],
         calls: &["\"valgrind\""],
         acts_on_fabric: false,
+        services: &[],
         as_root: false,
     },
 ];
@@ -139,6 +160,12 @@ impl Tool {
         let mut packages: Vec<_> = missing.map(|part| part.package).collect();
         packages.dedup();
         packages
+    }
+
+    /// Services of these packages: what is installed already may run because somebody wants it.
+    fn services_of(&self, packages: &[&str]) -> Vec<&'static str> {
+        let services = self.services.iter();
+        services.filter(|one| packages.contains(&one.package)).map(|one| one.unit).collect()
     }
 }
 
@@ -272,6 +299,7 @@ impl Installer {
             apt_get(prefix, &["update"])?;
             self.is_updated = true;
         }
+        mask(prefix, &tool.services_of(packages))?;
         let install = ["install", "--yes", "--no-install-recommends"];
         apt_get(prefix, &[&install, packages].concat())?;
         let left = tool.missing_packages();
@@ -280,6 +308,20 @@ impl Installer {
         }
         Err(format!("{} is not found, though apt-get installed {}", tool.name, left.join(" ")))
     }
+}
+
+/// Keeps services of packages that are about to be installed from running, also after a restart of
+/// the machine; `systemctl unmask` allows them again.
+fn mask(prefix: &[&str], services: &[&str]) -> Result<(), String> {
+    if services.is_empty() || !succeeds(Command::new("systemctl").arg("--version")) {
+        return Ok(());
+    }
+    println!("== setup: systemctl mask {}", services.join(" "));
+    let words = [prefix, &["systemctl", "mask"], services].concat();
+    if succeeds(Command::new(words[0]).args(&words[1..])) {
+        return Ok(());
+    }
+    Err(format!("`systemctl mask {}` failed", services.join(" ")))
 }
 
 /// Runs apt-get; what it prints is shown.
@@ -324,6 +366,16 @@ mod tests {
     }
 
     #[test]
+    fn only_services_that_come_with_the_installation_are_masked() {
+        let tool = tool("prometheus");
+        assert_eq!(
+            tool.services_of(&["prometheus-alertmanager"]),
+            ["prometheus-alertmanager.service"]
+        );
+        assert_eq!(tool.services_of(&[]), [""; 0]);
+    }
+
+    #[test]
     fn a_missing_tool_is_told_with_reason_and_remedy() {
         let installer = Installer { prefix: Err("there is no apt-get"), ..FREE };
         let reason = installer.permits(tool("etcd")).unwrap_err();
@@ -343,8 +395,14 @@ mod tests {
             Part { kind: Kind::Program("no-such-program"), package: "one" },
             Part { kind: Kind::Program("nor-this"), package: "one" },
         ];
-        let tool =
-            Tool { name: "none", parts: PARTS, calls: &[], acts_on_fabric: false, as_root: false };
+        let tool = Tool {
+            name: "none",
+            parts: PARTS,
+            calls: &[],
+            acts_on_fabric: false,
+            services: &[],
+            as_root: false,
+        };
         assert_eq!(tool.missing_packages(), ["one"]);
     }
 }
