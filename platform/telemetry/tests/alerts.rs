@@ -26,14 +26,14 @@ fn anchor(heading: &str) -> String {
 #[test]
 fn every_alert_leads_to_its_section_of_the_runbook() {
     let rules = read("deploy/prometheus/alerts.yaml");
-    let page = read("docs/runbooks/alerts.md");
+    let page = read("docs/alerts.md");
     let anchors: BTreeSet<String> =
         page.lines().filter_map(|line| line.strip_prefix("## ")).map(anchor).collect();
     let (names, urls) = (values(&rules, "- alert: "), values(&rules, "runbook_url: "));
     assert!(!names.is_empty());
     assert_eq!(names.len(), urls.len());
     for (name, url) in names.iter().zip(&urls) {
-        assert_eq!(*url, format!("docs/runbooks/alerts.md#{}", anchor(name)));
+        assert_eq!(*url, format!("docs/alerts.md#{}", anchor(name)));
     }
     let linked: BTreeSet<String> = names.iter().map(|name| anchor(name)).collect();
     assert_eq!(anchors, linked, "sections and alerts");
