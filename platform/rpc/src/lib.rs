@@ -26,6 +26,7 @@ mod connection;
 mod error;
 mod external_tls;
 mod identity;
+mod joined;
 mod leader;
 mod limits;
 mod local_process;
@@ -54,6 +55,7 @@ pub use external_tls::{ExternalTls, MonitoredStream};
 pub use identity::{
     Caller, Identity, IdentityError, NamelessError, Role, certificate_identities, identity_name,
 };
+pub use joined::joined;
 pub use leader::{Leader, LeaderChannel};
 pub use limits::Limits;
 pub use local_process::LocalProcess;

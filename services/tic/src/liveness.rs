@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use fabricast_groups::ids::Moment;
 use fabricast_groups::watch::{Cause, Life, NodeWatch, WatchConfig, WatchOutput};
-use fabricast_rpc::{Backoff, ScheduledClock};
+use fabricast_rpc::{Backoff, ScheduledClock, joined};
 use fabricast_telemetry::metrics::{TIC_EXPELLED, TIC_HELD};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -85,7 +85,7 @@ impl Liveness {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             while let Some(outcome) = calls.try_join_next() {
-                self.take(outcome.expect("a probe or an expulsion does not panic"));
+                self.take(joined(outcome).await);
             }
             self.read_inbox();
             self.poll_watch(&mut calls);
@@ -101,7 +101,7 @@ impl Liveness {
                     self.watch.reconfigure(self.now(), self.config);
                 }
                 Some(outcome) = calls.join_next() => {
-                    self.take(outcome.expect("a probe or an expulsion does not panic"));
+                    self.take(joined(outcome).await);
                 }
                 () = sleep_until(deadline) => {}
                 _ = ticks.tick() => self.clock.tick(),

@@ -6,7 +6,7 @@ use fabricast_groups::TicRefusal;
 use fabricast_groups::command::RegisterNode;
 use fabricast_groups::names::NodeName;
 use fabricast_groups::record::NodeRecord;
-use fabricast_rpc::RpcError;
+use fabricast_rpc::{RpcError, joined};
 use fabricast_telemetry::traces::Origin;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
@@ -56,7 +56,7 @@ impl NodeRegistrations {
                 });
             }
             while let Some(called) = calls.join_next().await {
-                let (key, answer) = called.expect("a call does not panic");
+                let (key, answer) = joined(called).await;
                 self.queue.lock().answered_one(&(), &key);
                 self.take_answer(&key.0, answer);
             }

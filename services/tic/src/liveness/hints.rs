@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use fabricast_rpc::joined;
 use fabricast_telemetry::traces::{Origin, Origins};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -130,7 +131,7 @@ impl Hints {
                 () = stop.cancelled() => return,
                 () = self.arrived.notified() => {}
                 Some(done) = calls.join_next() => {
-                    busy.remove(&done.expect("a call to a host does not panic"));
+                    busy.remove(&joined(done).await);
                 }
             }
         }

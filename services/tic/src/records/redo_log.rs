@@ -15,6 +15,7 @@
 
 use std::sync::Arc;
 
+use fabricast_rpc::joined;
 use fabricast_store::{KeyValue, Store, StoreError, Txn, TxnOutcome};
 use tokio::task::JoinSet;
 
@@ -101,7 +102,7 @@ pub(crate) async fn finish(
             running.spawn(async move { store.txn(txn).await });
         }
         let Some(done) = running.join_next().await else { break };
-        let done = done.expect("a transaction does not panic")?;
+        let done = joined(done).await?;
         if matches!(done, TxnOutcome::Conflict { .. }) {
             ended = done;
         }
