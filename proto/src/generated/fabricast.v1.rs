@@ -18,7 +18,7 @@ pub struct GetServerInfoResponse {
     /// Addresses of the other parts, as far as this one knows.
     #[prost(message, repeated, tag = "4")]
     pub peers: ::prost::alloc::vec::Vec<PeerAddress>,
-    /// Who leads, where several parts of this kind stand in for each other; left out where there is
+    /// The leader, where several parts of this kind stand in for each other; left out where there is
     /// one only.
     #[prost(message, optional, tag = "5")]
     pub leadership: ::core::option::Option<Leadership>,
@@ -6781,7 +6781,7 @@ pub struct JoinManyResponse {
     #[prost(message, repeated, tag = "1")]
     pub answers: ::prost::alloc::vec::Vec<JoinAnswer>,
 }
-/// What one join of many came to.
+/// Result of one join of many.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JoinAnswer {
     /// Required. Granted or refused.
@@ -6815,7 +6815,7 @@ pub struct LeaveManyResponse {
     #[prost(message, repeated, tag = "1")]
     pub answers: ::prost::alloc::vec::Vec<LeaveAnswer>,
 }
-/// What one leave of many came to.
+/// Result of one leave of many.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LeaveAnswer {
     /// Required. Done or refused.
@@ -6845,7 +6845,7 @@ pub struct GetManyRequest {
 /// Response of GetMany.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetManyResponse {
-    /// What each came to, in the order asked. Large groups fill an answer before all are in it: ask
+    /// The result of each, in the order asked. Large groups fill an answer before all are in it: ask
     /// again for the rest.
     #[prost(message, repeated, tag = "1")]
     pub answers: ::prost::alloc::vec::Vec<GetAnswer>,
@@ -6853,7 +6853,7 @@ pub struct GetManyResponse {
     #[prost(uint64, tag = "2")]
     pub revision: u64,
 }
-/// What one question of many came to.
+/// Result of one question of many.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetAnswer {
     /// Required. Found or refused.
@@ -7496,11 +7496,11 @@ pub struct RegisterMembersRequest {
 /// Response of RegisterMembers.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RegisterMembersResponse {
-    /// What each came to, in the order asked.
+    /// The result of each registration, in the order asked.
     #[prost(message, repeated, tag = "1")]
     pub answers: ::prost::alloc::vec::Vec<RegisterAnswer>,
 }
-/// What one registration of many came to.
+/// Result of one registration of many.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RegisterAnswer {
     /// Required. Seated or refused.
@@ -11769,7 +11769,7 @@ pub struct RouteChoiceScheme {
     #[prost(bool, tag = "6")]
     pub fault_tolerant: bool,
 }
-/// What the engine chose for one group, and could not choose again from topology, faults and groups
+/// Choices of the engine for one group that it could not make again from topology, faults and groups
 /// alone.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RouteChoice {
