@@ -23,7 +23,7 @@ pub struct GetServerInfoResponse {
     #[prost(message, optional, tag = "5")]
     pub leadership: ::core::option::Option<Leadership>,
 }
-/// Which of several parts that stand in for each other is at work, as one of them knows it.
+/// The active one of several parts that stand in for each other, as one of them knows it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Leadership {
     /// The one at this address is.
@@ -36,7 +36,7 @@ pub struct Leadership {
     #[prost(uint64, tag = "3")]
     pub term: u64,
 }
-/// Where another part is.
+/// Address of another part.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PeerAddress {
     /// The part, such as switch-agent.
@@ -335,7 +335,7 @@ pub struct TableEntry {
     #[prost(uint32, repeated, tag = "3")]
     pub out_ports: ::prost::alloc::vec::Vec<u32>,
 }
-/// Who may write: the newest route service and its newest plan. Older ones are refused.
+/// Term and generation of a write: older ones than the newest are refused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Fence {
     /// Required. Term of the route service.
@@ -418,7 +418,7 @@ pub struct PortStatus {
     #[prost(uint64, tag = "7")]
     pub dropped_packets: u64,
 }
-/// What passed one switch port since its switch was powered on or its counters were cleared.
+/// Counters of one switch port since its switch was powered on or they were cleared.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PortCounters {
     /// Output only. Physical number.
@@ -464,7 +464,7 @@ pub struct SwitchRefusal {
     #[prost(string, tag = "3")]
     pub message: ::prost::alloc::string::String,
 }
-/// How switches store multicast entries.
+/// Layout of multicast entries in switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum TableKind {
@@ -497,7 +497,7 @@ impl TableKind {
         }
     }
 }
-/// Where aggregation entries lie.
+/// Kind of node that holds aggregation entries.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AggregationPlace {
     /// The place.
@@ -666,7 +666,7 @@ pub mod collective_values {
         FloatValues(super::FloatValues),
     }
 }
-/// What one run of a collective does; all processes say the same.
+/// Parameters of one run of a collective; the same from all processes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CollectiveWork {
     /// Required. The operation.
@@ -679,7 +679,7 @@ pub struct CollectiveWork {
     #[prost(uint32, tag = "3")]
     pub root_process: u32,
 }
-/// How values are combined.
+/// Operator of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Reduction {
@@ -724,7 +724,7 @@ impl Reduction {
         }
     }
 }
-/// What a collective does.
+/// Kind of collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum CollectiveOperation {
@@ -834,7 +834,7 @@ pub struct ContributeValuesRequest {
 /// Response of ContributeValues.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ContributeValuesResponse {
-    /// What the process gets; left out where nothing is due.
+    /// Result for the process; left out where it gets none.
     #[prost(message, optional, tag = "1")]
     pub values: ::core::option::Option<CollectiveValues>,
 }
@@ -1735,10 +1735,10 @@ pub struct CollectiveReservation {
     #[prost(string, repeated, tag = "4")]
     pub endpoints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
-/// What a holder has.
+/// Aggregation entries of one holder.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CollectiveUsage {
-    /// Who.
+    /// The holder.
     #[prost(message, optional, tag = "1")]
     pub holder: ::core::option::Option<CollectiveHolder>,
     /// Collectives, with or without a switch tree.
@@ -1748,7 +1748,7 @@ pub struct CollectiveUsage {
     #[prost(uint32, tag = "3")]
     pub entries: u32,
 }
-/// Who holds the entries of one switch.
+/// Holders of the entries of one switch.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SwitchHoldings {
     /// Node id.
@@ -1764,7 +1764,7 @@ pub struct SwitchHoldings {
     #[prost(uint32, tag = "4")]
     pub reserved_entries: u32,
 }
-/// What a collective runs on.
+/// Resources that a collective runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum CollectiveState {
@@ -1846,7 +1846,7 @@ pub struct ReleaseCollectiveRequest {
 /// Response of ReleaseCollective.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReleaseCollectiveResponse {
-    /// Whether it was there.
+    /// False if there was none.
     #[prost(bool, tag = "1")]
     pub released: bool,
 }
@@ -1908,7 +1908,7 @@ pub struct CancelReservationRequest {
 /// Response of CancelReservation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CancelReservationResponse {
-    /// Whether it was there.
+    /// False if there was none.
     #[prost(bool, tag = "1")]
     pub cancelled: bool,
 }
@@ -1931,13 +1931,13 @@ pub struct GetEntryUsageResponse {
     /// The switches that hold or keep entries, by node id.
     #[prost(message, repeated, tag = "1")]
     pub switches: ::prost::alloc::vec::Vec<SwitchHoldings>,
-    /// What tenants and jobs have.
+    /// Entries that tenants and jobs hold.
     #[prost(message, repeated, tag = "2")]
     pub usages: ::prost::alloc::vec::Vec<CollectiveUsage>,
     /// Their limits.
     #[prost(message, repeated, tag = "3")]
     pub quotas: ::prost::alloc::vec::Vec<CollectiveQuota>,
-    /// What is kept for them.
+    /// Entries reserved for them.
     #[prost(message, repeated, tag = "4")]
     pub reservations: ::prost::alloc::vec::Vec<CollectiveReservation>,
 }
@@ -2005,7 +2005,7 @@ pub struct RunCollectiveRequest {
 /// Response of RunCollective.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RunCollectiveResponse {
-    /// What the process gets; left out where nothing is due.
+    /// Result for the process; left out where it gets none.
     #[prost(message, optional, tag = "1")]
     pub values: ::core::option::Option<CollectiveValues>,
     /// Tree it ran on.
@@ -3174,7 +3174,7 @@ pub struct FailElementRequest {
 /// Response of FailElement.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FailElementResponse {
-    /// Whether it was live before.
+    /// True if it was live before.
     #[prost(bool, tag = "1")]
     pub changed: bool,
 }
@@ -3188,7 +3188,7 @@ pub struct HealElementRequest {
 /// Response of HealElement.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct HealElementResponse {
-    /// Whether it was failed before.
+    /// True if it was failed before.
     #[prost(bool, tag = "1")]
     pub changed: bool,
 }
@@ -3213,7 +3213,7 @@ pub mod disturb_switch_request {
         /// Entries lead elsewhere.
         #[prost(message, tag = "3")]
         Corrupt(super::CorruptTable),
-        /// How the switch takes writes from now on.
+        /// Behavior of the switch at writes from now on.
         #[prost(message, tag = "4")]
         Programming(super::Programming),
     }
@@ -3228,7 +3228,7 @@ pub struct CorruptTable {
     #[prost(uint32, tag = "1")]
     pub entries: u32,
 }
-/// How a switch takes writes.
+/// Behavior of a switch at writes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Programming {
     /// Optional. How long a write takes, at most a minute; left out, as fast as can be.
@@ -4249,7 +4249,7 @@ pub struct Group {
     #[prost(uint32, optional, tag = "19")]
     pub home_mgid: ::core::option::Option<u32>,
 }
-/// What the creator of a group may know; it helps the TIC to choose the MGID and binds nobody.
+/// Hints of a group's creator; they help the TIC to choose the MGID and bind nobody.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MgidHints {
     /// Optional. Endpoints that will be members, as far as they are known.
@@ -4291,7 +4291,7 @@ pub struct Member {
     #[prost(uint64, tag = "7")]
     pub incarnation: u64,
 }
-/// How a group is served by the hardware.
+/// State of a group in the hardware.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Route {
     /// Output only. Membership revision that the switches have been programmed for.
@@ -4334,7 +4334,7 @@ pub struct GroupMove {
     #[prost(uint32, tag = "3")]
     pub to_mgid: u32,
 }
-/// Why a route is as it is.
+/// Reason for a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum RouteReason {
@@ -4399,7 +4399,7 @@ impl RouteReason {
         }
     }
 }
-/// Whether packets of a group travel through switch tables.
+/// State of a group's entries in the switch tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum RouteState {
@@ -4468,7 +4468,7 @@ pub struct Node {
     #[prost(bool, tag = "9")]
     pub drained: bool,
 }
-/// Whether a node takes part.
+/// State of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum NodeState {
@@ -4721,7 +4721,7 @@ pub struct GetGroupResponse {
     /// Revision of the records.
     #[prost(uint64, tag = "2")]
     pub revision: u64,
-    /// Whether the members were left out, as the caller has them.
+    /// True if the members were left out because the caller has them.
     #[prost(bool, tag = "3")]
     pub members_left_out: bool,
 }
@@ -4966,7 +4966,7 @@ pub struct ReportGroupAgentsResponse {
     #[prost(message, repeated, tag = "1")]
     pub verdicts: ::prost::alloc::vec::Vec<GroupAgentVerdict>,
 }
-/// What the TIC says to the agents of one node.
+/// Message of the TIC to the agents of one node.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GroupAgentVerdict {
     /// The hosting node.
@@ -6882,7 +6882,7 @@ pub struct CallRefusal {
     /// Reason, as in ErrorInfo; empty if the status had none.
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
-    /// What is wrong with which field.
+    /// The refused field and the reason.
     #[prost(string, tag = "3")]
     pub message: ::prost::alloc::string::String,
 }
@@ -8415,14 +8415,14 @@ pub struct GetJobReportResponse {
     /// One entry for each class the fabric has, rising.
     #[prost(message, repeated, tag = "3")]
     pub rooms: ::prost::alloc::vec::Vec<JobRoom>,
-    /// Whether a job of node_count nodes finds room after moves; false if node_count is 0.
+    /// True if a job of node_count nodes finds room after moves; false if node_count is 0.
     #[prost(bool, tag = "4")]
     pub has_room: bool,
     /// Jobs to move for it, in this order.
     #[prost(message, repeated, tag = "5")]
     pub moves: ::prost::alloc::vec::Vec<JobMove>,
 }
-/// What jobs of one class find.
+/// Room for jobs of one class.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobRoom {
     /// The class.
@@ -8941,7 +8941,7 @@ pub struct Membership {
     /// Node that hosts the group agent.
     #[prost(string, tag = "9")]
     pub agent_node: ::prost::alloc::string::String,
-    /// Whether the hardware multicast connection is open for this member.
+    /// True if the hardware multicast connection is open for this member.
     #[prost(bool, tag = "10")]
     pub multicast_open: bool,
 }
@@ -9023,7 +9023,7 @@ pub struct OperatingAgentServiceJoinManyResponse {
     #[prost(message, repeated, tag = "1")]
     pub ends: ::prost::alloc::vec::Vec<JoinEnd>,
 }
-/// How one join of many came out.
+/// Result of one join of many.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JoinEnd {
     /// Required. Granted or not.
@@ -9038,7 +9038,7 @@ pub mod join_end {
         /// The new membership.
         #[prost(message, tag = "1")]
         Membership(super::Membership),
-        /// Why there is none.
+        /// Reason for the refusal.
         #[prost(message, tag = "2")]
         Refusal(super::CallRefusal),
     }
@@ -9057,10 +9057,10 @@ pub struct OperatingAgentServiceLeaveManyResponse {
     #[prost(message, repeated, tag = "1")]
     pub ends: ::prost::alloc::vec::Vec<LeaveEnd>,
 }
-/// How one leave of many came out.
+/// Result of one leave of many.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LeaveEnd {
-    /// Why the process is still a member, or was none; absent if it has left.
+    /// Reason why the process is still a member, or was none; absent if it has left.
     #[prost(message, optional, tag = "1")]
     pub refusal: ::core::option::Option<CallRefusal>,
 }
@@ -9211,7 +9211,7 @@ pub struct OpenLinkResponse {
     #[prost(message, repeated, tag = "1")]
     pub frames: ::prost::alloc::vec::Vec<LinkFrame>,
 }
-/// What one member's agent says to that of a neighbor in the group's tree.
+/// Message from one member's agent to that of a neighbor in the group's tree.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LinkFrame {
     /// Required. Group number; tells apart the groups that share the link.
@@ -10371,22 +10371,22 @@ pub struct GroupOperation {
     #[prost(message, repeated, tag = "7")]
     pub parts: ::prost::alloc::vec::Vec<RankPayload>,
 }
-/// How an operation ended for one member.
+/// Outcome of an operation for one member.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct OperationResult {
     /// Ranks of those who contributed, ascending; the same at all members.
     #[prost(uint32, repeated, tag = "1")]
     pub participants: ::prost::alloc::vec::Vec<u32>,
-    /// What came of reduce (at its root), all-reduce and scan.
+    /// Result of reduce (at its root), all-reduce and scan.
     #[prost(message, optional, tag = "2")]
     pub numbers: ::core::option::Option<Numbers>,
-    /// What came of broadcast and scatter; left out if there was nothing for this member.
+    /// Result of broadcast and scatter; left out if there was nothing for this member.
     #[prost(bytes = "vec", optional, tag = "3")]
     pub payload: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
-    /// What came of gather (at its root) and all-gather, by rank.
+    /// Result of gather (at its root) and all-gather, by rank.
     #[prost(message, repeated, tag = "4")]
     pub parts: ::prost::alloc::vec::Vec<RankPayload>,
-    /// Whether switches combined it for this member, and not the tree of the members.
+    /// True if switches combined it for this member, false if the tree of the members did.
     #[prost(bool, tag = "5")]
     pub by_switches: bool,
 }
@@ -10447,7 +10447,7 @@ impl OperationKind {
         }
     }
 }
-/// What becomes of an operation when a member is gone before it has contributed.
+/// Outcome of an operation when a member is gone before it has contributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum FailurePolicy {
@@ -10567,7 +10567,7 @@ pub struct ShareMemoryRequest {
 /// Response of ShareMemory.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ShareMemoryResponse {
-    /// What to open.
+    /// The memory to open.
     #[prost(message, optional, tag = "1")]
     pub memory: ::core::option::Option<SharedMemory>,
 }
@@ -10685,16 +10685,16 @@ pub struct TakePartRequest {
 /// Response of TakePart; the first one has the participants.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TakePartResponse {
-    /// What has happened.
+    /// The event.
     #[prost(oneof = "take_part_response::Event", tags = "1, 2")]
     pub event: ::core::option::Option<take_part_response::Event>,
 }
 /// Nested message and enum types in `TakePartResponse`.
 pub mod take_part_response {
-    /// What has happened.
+    /// The event.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Event {
-        /// Who takes part; comes after every change, and changes in quick succession may come as one.
+        /// The participants; comes after every change, and changes in quick succession may come as one.
         #[prost(message, tag = "1")]
         Participants(super::Participants),
         /// A message.
@@ -10702,7 +10702,7 @@ pub mod take_part_response {
         Message(super::GroupMessage),
     }
 }
-/// Who takes part in a group.
+/// Participants of a group.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Participants {
     /// Ranks, ascending.
@@ -10718,7 +10718,7 @@ pub struct GroupMessage {
     /// The message.
     #[prost(bytes = "vec", tag = "2")]
     pub payload: ::prost::alloc::vec::Vec<u8>,
-    /// Where the message is, if it is not in payload.
+    /// Place of the message in shared memory, if it is not in payload.
     #[prost(message, optional, tag = "3")]
     pub shared_payload: ::core::option::Option<MemoryRange>,
 }
@@ -10735,7 +10735,7 @@ pub struct ListParticipantsRequest {
 /// Response of ListParticipants.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListParticipantsResponse {
-    /// Who takes part.
+    /// The participants.
     #[prost(message, optional, tag = "1")]
     pub participants: ::core::option::Option<Participants>,
 }
@@ -10785,10 +10785,10 @@ pub struct RunOperationRequest {
 /// Response of RunOperation.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RunOperationResponse {
-    /// How it ended.
+    /// Outcome.
     #[prost(message, optional, tag = "1")]
     pub result: ::core::option::Option<OperationResult>,
-    /// Where an OperationResult in the encoding of protobuf is, if result is left out.
+    /// Place of an OperationResult in the encoding of protobuf, if result is left out.
     #[prost(message, optional, tag = "2")]
     pub shared_result: ::core::option::Option<MemoryRange>,
 }
@@ -11747,7 +11747,7 @@ pub mod process_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
-/// How choices were made. Under another scheme the same numbers mean something else, or nothing.
+/// Scheme of choices. Under another scheme the same numbers mean something else, or nothing.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RouteChoiceScheme {
     /// Required. Name of the engine, such as mr4lms.
@@ -11860,7 +11860,7 @@ pub struct ListRouteChoicesRequest {
 /// Response of ListRouteChoices.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListRouteChoicesResponse {
-    /// How the choices were made; left out if none were recorded.
+    /// Scheme of the choices; left out if none were recorded.
     #[prost(message, optional, tag = "1")]
     pub scheme: ::core::option::Option<RouteChoiceScheme>,
     /// The failed parts that the choices go round.
@@ -12307,13 +12307,13 @@ pub struct GetRouteStatusResponse {
     /// Time of the last programming round, in microseconds.
     #[prost(uint64, tag = "15")]
     pub last_program_us: u64,
-    /// What went wrong in the last round; empty if nothing.
+    /// Error of the last round; empty if none.
     #[prost(string, tag = "16")]
     pub last_error: ::prost::alloc::string::String,
     /// Table entries the switches hold.
     #[prost(uint64, tag = "17")]
     pub programmed_entries: u64,
-    /// What breaks the regularity of the fat tree.
+    /// Irregularities of the fat tree.
     #[prost(string, repeated, tag = "18")]
     pub irregularities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// The switches hold exactly the tables that the TIC's newest records ask for, nothing waits to be
@@ -12330,14 +12330,14 @@ pub struct GetRouteStatusResponse {
     /// says nothing here but where that one is.
     #[prost(bool, tag = "22")]
     pub active: bool,
-    /// Where the route service at work is reached, host:port, if it is another one and known; ask
+    /// Address of the route service at work, host:port, if it is another one and known; ask
     /// there.
     #[prost(string, tag = "23")]
     pub active_address: ::prost::alloc::string::String,
-    /// How roots are chosen among equally good ones; empty: by the engine's own order.
+    /// Policy of the choice among equally good roots; empty: the engine's own order.
     #[prost(string, tag = "24")]
     pub root_policy: ::prost::alloc::string::String,
-    /// Why port loads are missing or old at a policy that looks at them; empty if they are not.
+    /// Reason why port loads are missing or old at a policy that looks at them; empty if they are not.
     #[prost(string, tag = "25")]
     pub load_problem: ::prost::alloc::string::String,
     /// Readings of port counters since this route service got its term; 0 where nobody looks at them.
@@ -12365,7 +12365,7 @@ pub struct ExplainRouteResponse {
     #[prost(message, optional, tag = "1")]
     pub explanation: ::core::option::Option<RouteExplanation>,
 }
-/// Why a group is routed as it is.
+/// Explanation of a group's route.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RouteExplanation {
     /// Name of the group.
@@ -12395,7 +12395,7 @@ pub struct RouteExplanation {
     /// The links, one line each: switch, port, peer, port.
     #[prost(message, repeated, tag = "9")]
     pub links: ::prost::alloc::vec::Vec<TreeLink>,
-    /// Why the group is not at home or not routed; empty otherwise.
+    /// Reason why the group is not at home or not routed; empty otherwise.
     #[prost(string, tag = "10")]
     pub reason: ::prost::alloc::string::String,
     /// Member endpoints that no live link reaches.
@@ -12417,7 +12417,7 @@ pub struct TreeLink {
     /// Its port; 0 for an endpoint.
     #[prost(uint32, tag = "4")]
     pub peer_port: u32,
-    /// Which tree it belongs to: 0, or 1 for the second one with fault tolerance. Links of endpoints
+    /// Tree that it belongs to: 0, or 1 for the second one with fault tolerance. Links of endpoints
     /// belong to both.
     #[prost(uint32, tag = "5")]
     pub tree: u32,
@@ -12441,13 +12441,13 @@ pub struct ListTableDriftsResponse {
     /// The newest ones, at most 256, oldest first. They are forgotten when the route service ends.
     #[prost(message, repeated, tag = "1")]
     pub drifts: ::prost::alloc::vec::Vec<TableDrift>,
-    /// How many there were since this route service got its term.
+    /// Number of drifts since this route service got its term.
     #[prost(uint64, tag = "2")]
     pub drift_count: u64,
     /// Tables that were read back and compared since then, each as often as it was read.
     #[prost(uint64, tag = "3")]
     pub compared_tables: u64,
-    /// How long ago tables were compared last; left out if never.
+    /// Time since tables were compared last; left out if never.
     #[prost(message, optional, tag = "4")]
     pub compared_ago: ::core::option::Option<::prost_types::Duration>,
 }
@@ -12457,10 +12457,10 @@ pub struct TableDrift {
     /// Node id of the switch.
     #[prost(string, tag = "1")]
     pub switch_name: ::prost::alloc::string::String,
-    /// How long ago that was seen.
+    /// Time since that was seen.
     #[prost(message, optional, tag = "2")]
     pub seen_ago: ::core::option::Option<::prost_types::Duration>,
-    /// How long ago the switch had confirmed the right entries again; left out as long as it has not.
+    /// Time since the switch confirmed the right entries again; left out as long as it has not.
     #[prost(message, optional, tag = "3")]
     pub repaired_ago: ::core::option::Option<::prost_types::Duration>,
     /// Entries that were gone.
@@ -13656,7 +13656,7 @@ pub struct ReportTopologyResponse {
     /// The topology from now on.
     #[prost(message, optional, tag = "1")]
     pub topology: ::core::option::Option<TopologySummary>,
-    /// Whether it is another one than before.
+    /// True if it is another one than before.
     #[prost(bool, tag = "2")]
     pub changed: bool,
 }
@@ -13673,7 +13673,7 @@ pub struct ReplaceTopologyResponse {
     /// The topology from now on.
     #[prost(message, optional, tag = "1")]
     pub topology: ::core::option::Option<TopologySummary>,
-    /// Whether it is another one than before.
+    /// True if it is another one than before.
     #[prost(bool, tag = "2")]
     pub changed: bool,
 }

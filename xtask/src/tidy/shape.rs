@@ -14,10 +14,10 @@ const QUESTION_WORDS: [&str; 9] =
 /// Checks one file.
 pub(crate) fn check(file: &SourceFile) -> Vec<Finding> {
     let mut findings = wide_comments(file);
+    findings.extend(question_words(file));
     if !file.is_rust() {
         return findings;
     }
-    findings.extend(question_words(file));
     let is_test = file.path.starts_with("tests/")
         || !file.path.contains("/src/")
         || file.path.contains("/tests/")
@@ -63,14 +63,19 @@ fn wide_comments(file: &SourceFile) -> Vec<Finding> {
 /// Item docs are sentences with a subject, or noun phrases: `Fields of a join`, not `What a join
 /// has`.
 fn question_words(file: &SourceFile) -> Vec<Finding> {
+    let marks: &[&str] = if file.is_rust() {
+        &["/// ", "//! "]
+    } else if file.path.ends_with(".proto") {
+        &["// "]
+    } else {
+        return Vec::new();
+    };
     let mut before = "";
     let mut findings = Vec::new();
     for (number, line) in file.lines() {
         let (line, first) = (line.trim_start(), !before.starts_with("//"));
         before = line;
-        let Some(text) = line.strip_prefix("/// ").or_else(|| line.strip_prefix("//! ")) else {
-            continue;
-        };
+        let Some(text) = marks.iter().find_map(|mark| line.strip_prefix(mark)) else { continue };
         let word = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
         if first && QUESTION_WORDS.contains(&word) {
             let what = format!("documentation that begins with {word}");
@@ -165,6 +170,8 @@ mod tests {
         assert_eq!(found.len(), 2);
         let fine = "/// Fields of a join,\n/// What not.\nfn f() {} // Whether\n";
         assert_eq!(complaints("a/src/b.rs", fine), Vec::<String>::new());
+        let proto = "// Fields of\n// What\nmessage A {\n  // Whether.\n  bool b = 1;\n}\n";
+        assert_eq!(complaints("proto/a.proto", proto).len(), 1);
     }
 
     #[test]
