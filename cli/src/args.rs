@@ -24,15 +24,14 @@ pub(crate) enum Format {
 /// Where a running control plane answers.
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
-    /// Address of the running control plane; with several TICs or route services on standby, all of
-    /// their addresses, separated by commas.
-    #[arg(
-        long,
-        env = "FABRICAST_SERVER",
-        default_value = "127.0.0.1:7400",
-        value_name = "HOST:PORT,..."
-    )]
-    pub(crate) server: String,
+    /// Address of any part of the running control plane; with several TICs or route services on
+    /// standby, all of their addresses, separated by commas. Default: those of the context, or
+    /// 127.0.0.1:7400.
+    #[arg(long, env = "FABRICAST_SERVER", value_name = "HOST:PORT,...")]
+    pub(crate) server: Option<String>,
+    /// Context to use, see `fabricast context`; default: the current one, unless --server is given.
+    #[arg(long, env = "FABRICAST_CONTEXT", value_name = "NAME")]
+    pub(crate) context: Option<String>,
     /// Folder with ca.crt, tls.crt and tls.key of the caller, if the control plane uses TLS.
     #[arg(long, env = "FABRICAST_CERTIFICATES", value_name = "DIR")]
     pub(crate) certificates: Option<PathBuf>,

@@ -8,9 +8,11 @@ use crate::failure::Failure;
 
 mod certs;
 mod collective;
+mod context;
 mod debug;
 mod demo;
 mod eval;
+mod events;
 mod fabric;
 mod group;
 mod health;
@@ -22,6 +24,7 @@ mod plan;
 mod route;
 mod router;
 mod run;
+mod status;
 mod store;
 mod switch;
 mod switch_agent;
@@ -76,7 +79,10 @@ commands! {
     #[command(subcommand)] Switch(switch::SwitchCommand),
     #[command(subcommand)] Link(link::LinkCommand),
     #[command(subcommand)] Store(store::StoreCommand),
+    Status(status::StatusArgs),
+    Events(events::EventsArgs),
     Health(health::HealthArgs),
+    #[command(subcommand)] Context(context::ContextCommand),
     #[command(subcommand)] Debug(debug::DebugCommand),
     #[command(subcommand)] Certs(certs::CertsCommand),
 }

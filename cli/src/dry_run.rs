@@ -87,7 +87,7 @@ async fn touched(
     let mut touched = Vec::new();
     for group in groups {
         let request = v1::ExplainRouteRequest { group: group.name.clone() };
-        let answer = remote.answer(remote.router().explain_route(request)).await?;
+        let answer = remote.answer(remote.router().await?.explain_route(request)).await?;
         let route = answer.explanation.unwrap_or_default();
         let effect = match verb {
             "fail" => part.carries(graph, &route),

@@ -8,6 +8,7 @@ mod cli;
 pub mod cluster;
 mod command;
 mod commands;
+mod contexts;
 mod dry_run;
 mod failure;
 mod group_file;

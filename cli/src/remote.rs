@@ -1,5 +1,7 @@
 //! Calls to a running control plane, one short-lived runtime per command.
 
+mod parts;
+
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::future::Future;
@@ -10,12 +12,9 @@ use anyhow::{Context, anyhow};
 use fabricast_proto::v1;
 use fabricast_proto::v1::collective_agent_service_client::CollectiveAgentServiceClient;
 use fabricast_proto::v1::collective_service_client::CollectiveServiceClient;
-use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
 use fabricast_proto::v1::group_batch_service_client::GroupBatchServiceClient;
 use fabricast_proto::v1::job_service_client::JobServiceClient;
-use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
 use fabricast_proto::v1::route_service_client::RouteServiceClient;
-use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_proto::v1::topology_service_client::TopologyServiceClient;
 use fabricast_rpc::{
@@ -26,7 +25,13 @@ use tokio::runtime::Runtime;
 use tonic::{Code, Response};
 
 use crate::args::ServerArgs;
+use crate::contexts::{self, Contexts};
 use crate::failure::Failure;
+
+pub(crate) use parts::Role;
+
+/// Address where `fabricast up` serves unless told otherwise.
+const DEFAULT_SERVER: &str = "127.0.0.1:7400";
 
 /// Groups per page of a list.
 const PAGE: u32 = 1000;
@@ -40,6 +45,8 @@ pub(crate) struct Remote {
     leader: Leader,
     /// Credentials for connections to them.
     security: Security,
+    /// Addresses of further parts.
+    context: contexts::Context,
 }
 
 /// Runs one command's calls to their end.
@@ -86,13 +93,52 @@ pub(crate) fn security(folder: Option<&Path>, plaintext: bool) -> Result<Securit
 }
 
 impl Remote {
-    /// Prepares calls to the server that the arguments name.
+    /// Prepares calls to the server that the arguments name, or to that of a context.
     ///
     /// # Errors
     ///
-    /// An address that cannot be parsed, or certificates that cannot be used.
-    pub(crate) fn new(server: &ServerArgs) -> Result<Self, Failure> {
-        Self::secured(&server.server, security(server.certificates.as_deref(), server.plaintext)?)
+    /// An address that cannot be parsed, certificates that cannot be used, or an unknown context.
+    pub(crate) fn new(args: &ServerArgs) -> Result<Self, Failure> {
+        let mut context = match (&args.context, &args.server) {
+            (Some(name), _) => Contexts::read()?.named(name)?.clone(),
+            (None, None) => Contexts::read()?.current()?.cloned().unwrap_or_default(),
+            (None, Some(_)) => contexts::Context::default(),
+        };
+        if let Some(server) = &args.server {
+            // Another control plane, reached in the same way.
+            let contexts::Context { certificates, plaintext, .. } = context;
+            let server = server.split(',').map(|one| one.trim().to_owned()).collect();
+            context = contexts::Context { server, certificates, plaintext, ..Default::default() };
+        } else if context.server.is_empty() {
+            context.server = vec![DEFAULT_SERVER.to_owned()];
+        }
+        if args.certificates.is_some() || args.plaintext {
+            (context.certificates, context.plaintext) = (args.certificates.clone(), args.plaintext);
+        }
+        let security = security(context.certificates.as_deref(), context.plaintext)?;
+        Self::of_context(&context, security)
+    }
+
+    /// Prepares calls to the parts of a context.
+    ///
+    /// # Errors
+    ///
+    /// An address that cannot be parsed.
+    pub(crate) fn of_context(
+        context: &contexts::Context,
+        security: Security,
+    ) -> Result<Self, Failure> {
+        let contexts::Context { router, switch_agent, operating_agent, fabric, .. } = context;
+        for (flag, addresses) in [
+            ("router", router),
+            ("switch-agent", switch_agent),
+            ("operating-agent", operating_agent),
+            ("fabric", fabric),
+        ] {
+            check_addresses(flag, addresses)?;
+        }
+        let remote = Self::secured(&context.server.join(","), security)?;
+        Ok(Self { context: context.clone(), ..remote })
     }
 
     /// Prepares calls to other servers, as the same caller.
@@ -111,10 +157,7 @@ impl Remote {
     /// An address that cannot be parsed.
     pub(crate) fn secured(servers: &str, security: Security) -> Result<Self, Failure> {
         let addresses: Vec<String> = servers.split(',').map(|one| one.trim().to_owned()).collect();
-        if let Some(address) = addresses.iter().find(|address| !is_address(address)) {
-            let failure = Failure::input(format!("--server: '{address}' is not HOST:PORT"));
-            return Err(failure.hint("give one such as 127.0.0.1:7400"));
-        }
+        check_addresses("server", &addresses)?;
         let refused = |error: PeerError| match error {
             PeerError::Plaintext { .. } => Failure::input(format!("--server: {error}"))
                 .hint("give --certificates, or --plaintext to accept that"),
@@ -122,7 +165,12 @@ impl Remote {
         };
         let leader = security.leader(&addresses).map_err(refused)?;
         let peer = security.peer(&addresses[0]).map_err(refused)?;
-        Ok(Self { peer, leader, security })
+        Ok(Self { peer, leader, security, context: contexts::Context::default() })
+    }
+
+    /// Addresses of all servers named.
+    pub(crate) fn addresses(&self) -> &[String] {
+        self.leader.addresses()
     }
 
     /// The server named first.
@@ -156,50 +204,14 @@ impl Remote {
 
     /// Calls about collectives, which the topology information center answers.
     #[must_use]
-    pub(crate) fn collectives(&self) -> CollectiveServiceClient<Channel> {
-        CollectiveServiceClient::new(self.peer.channel())
+    pub(crate) fn collectives(&self) -> CollectiveServiceClient<LeaderChannel> {
+        CollectiveServiceClient::new(self.leader.channel())
     }
 
-    /// Calls that run collectives, which the operating agents answer.
+    /// Calls that run collectives, which the operating agents of this server answer.
     #[must_use]
     pub(crate) fn collective_agent(&self) -> CollectiveAgentServiceClient<Channel> {
         CollectiveAgentServiceClient::new(self.peer.channel())
-    }
-
-    /// Calls of the operating agents.
-    #[must_use]
-    pub(crate) fn agent(&self) -> OperatingAgentServiceClient<Channel> {
-        OperatingAgentServiceClient::new(self.peer.channel())
-    }
-
-    /// Calls of the switch agent.
-    #[must_use]
-    pub(crate) fn switches(&self) -> SwitchAgentServiceClient<Channel> {
-        SwitchAgentServiceClient::new(self.peer.channel())
-    }
-
-    /// Calls of one of several switch agents, at `host:port`.
-    ///
-    /// # Errors
-    ///
-    /// An address that cannot be parsed.
-    pub(crate) fn switches_at(
-        &self,
-        address: &str,
-    ) -> Result<SwitchAgentServiceClient<Channel>, PeerError> {
-        Ok(SwitchAgentServiceClient::new(self.security.peer(address)?.channel()))
-    }
-
-    /// Calls of the emulated fabric.
-    #[must_use]
-    pub(crate) fn fabric(&self) -> FabricServiceClient<Channel> {
-        FabricServiceClient::new(self.peer.channel())
-    }
-
-    /// Calls of the route service.
-    #[must_use]
-    pub(crate) fn router(&self) -> RouteServiceClient<LeaderChannel> {
-        RouteServiceClient::new(self.leader.channel())
     }
 
     /// Asks whether the server named first serves a service, or anything if the name is empty.
@@ -219,7 +231,7 @@ impl Remote {
     /// That of the last call, if no route service answers.
     pub(crate) async fn route_status(&self) -> Result<v1::GetRouteStatusResponse, Failure> {
         let mut found = None;
-        let mut open = self.leader.addresses().to_vec();
+        let mut open = self.parts(Role::Router).await?;
         let mut asked = BTreeSet::new();
         while let Some(address) = open.pop() {
             if !asked.insert(address.clone()) {
@@ -284,6 +296,9 @@ impl Remote {
             Some(_) => cause.to_string(),
             None => error.message().to_owned(),
         };
+        if let Some((what, hint)) = tls_mismatch(self.security.is_mutual(), &why) {
+            return Failure::input(format!("server {address}: {what}: {why}")).hint(hint);
+        }
         match error.code() {
             Code::Cancelled | Code::DeadlineExceeded => Failure::input(format!(
                 "server {address}: no answer in time, so it is not known whether it was done: {why}"
@@ -425,6 +440,46 @@ impl Remote {
     }
 }
 
+/// Reason why two ends cannot talk of which one uses TLS, or another authority, and what to do.
+///
+/// - `why`: innermost error of the connection.
+fn tls_mismatch(is_mutual: bool, why: &str) -> Option<(&'static str, &'static str)> {
+    let has = |part| why.contains(part);
+    if !is_mutual {
+        let ends = ["broken pipe", "reset by peer", "frame with invalid size", "connection closed"];
+        let is_ended = ends.into_iter().any(has);
+        return is_ended.then_some((
+            "it ended the unencrypted connection",
+            "if it uses TLS, give --certificates with the folder of your certificate",
+        ));
+    }
+    if has("InvalidContentType") {
+        Some(("it does not use TLS", "leave out --certificates; --plaintext allows other machines"))
+    } else if has("invalid peer certificate") {
+        Some((
+            "its certificate is not accepted",
+            "ca.crt in the folder of --certificates must be of the authority that signed it",
+        ))
+    } else if has("received fatal alert") {
+        Some((
+            "it refuses the certificate",
+            "tls.crt in the folder of --certificates must be valid and of the cluster's authority",
+        ))
+    } else {
+        None
+    }
+}
+
+fn check_addresses(flag: &str, addresses: &[String]) -> Result<(), Failure> {
+    match addresses.iter().find(|address| !is_address(address)) {
+        Some(address) => {
+            let failure = Failure::input(format!("--{flag}: '{address}' is not HOST:PORT"));
+            Err(failure.hint(format!("give one such as {DEFAULT_SERVER}")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// True if a text has the form `host:port`.
 fn is_address(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };
@@ -443,6 +498,19 @@ fn is_address(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tls_mismatch_is_told_from_other_failures() {
+        let told = |is_mutual, why| tls_mismatch(is_mutual, why).map(|(what, _)| what);
+        let ended = "stream closed because of a broken pipe";
+        assert_eq!(told(false, ended), Some("it ended the unencrypted connection"));
+        assert_eq!(told(true, ended), None);
+        let no_tls = "received corrupt message of type InvalidContentType";
+        assert_eq!(told(true, no_tls), Some("it does not use TLS"));
+        assert!(told(true, "invalid peer certificate: BadSignature").is_some());
+        assert!(told(true, "received fatal alert: CertificateRevoked").is_some());
+        assert_eq!(told(false, "Connection refused (os error 111)"), None);
+    }
 
     #[test]
     fn only_host_and_port_make_an_address() {

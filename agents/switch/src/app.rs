@@ -62,6 +62,7 @@ pub struct App {
     inventory: Arc<Inventory>,
     granted: Arc<GrantedTerms>,
     name: String,
+    fabric: Option<String>,
     tic: Leader,
     report_interval: LiveSettings,
     discovery_interval: Option<Duration>,
@@ -99,8 +100,17 @@ impl App {
         let inventory = Inventory::new(driver, switches, Some(Arc::clone(&granted)));
         let inventory = Arc::new(inventory);
         let report_interval = LiveSettings(Arc::new(watch::Sender::new(config.report_interval)));
-        let name = config.name;
-        Ok(Self { server, inventory, granted, name, tic, report_interval, discovery_interval })
+        let (name, fabric) = (config.name, config.hardware.fabric().map(ToString::to_string));
+        Ok(Self {
+            server,
+            inventory,
+            granted,
+            name,
+            fabric,
+            tic,
+            report_interval,
+            discovery_interval,
+        })
     }
 
     /// Address that clients use.
@@ -127,6 +137,10 @@ impl App {
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT);
         let services = Services::new("switch-agent").with(server).with(engines);
+        let services = match &self.fabric {
+            Some(fabric) => services.with_peer("fabric", fabric.as_str()),
+            None => services,
+        };
         let tics = self.tic.addresses().iter();
         tics.fold(services, |services, tic| services.with_peer("tic", tic.as_str()))
     }

@@ -10,6 +10,7 @@ use clap::{Args, Subcommand};
 use fabricast_proto::v1;
 use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
 use fabricast_proto::v1::route_service_client::RouteServiceClient;
+use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_rpc::RpcError;
 use prost::Message;
 use serde::Serialize;
@@ -102,12 +103,10 @@ impl Bundle {
 
     /// Queries the servers named, and those that they name.
     async fn collect(&mut self, remote: &Remote, args: &BundleArgs) -> Result<(), Failure> {
-        let mut open: Vec<String> =
-            args.server.server.split(',').rev().map(str::to_owned).collect();
+        let mut open: Vec<String> = remote.addresses().iter().rev().cloned().collect();
         let mut asked = BTreeSet::new();
         let mut routers = Vec::new();
         while let Some(address) = open.pop() {
-            let address = address.trim().to_owned();
             if !asked.insert(address.clone()) {
                 continue;
             }
@@ -199,7 +198,7 @@ impl Bundle {
         server: &Remote,
         with_tables: bool,
     ) -> Result<(), Failure> {
-        let mut client = server.switches();
+        let mut client = SwitchAgentServiceClient::new(server.peer().channel());
         let switches = client.list_switches(v1::ListSwitchesRequest {}).await;
         self.keep("switches", address, switches)?;
         if !with_tables {

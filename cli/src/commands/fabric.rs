@@ -162,7 +162,7 @@ fn run_verb(command: FabricCommand, format: Format) -> Result<(), Failure> {
             FabricCommand::Fail(args) => {
                 let (remote, element) = (Remote::new(&args.server)?, element(args)?);
                 let request = v1::FailElementRequest { element: Some(element) };
-                let answer = remote.answer(remote.fabric().fail_element(request)).await?;
+                let answer = remote.answer(remote.fabric().await?.fail_element(request)).await?;
                 output::message(format, &answer, |answer| {
                     if answer.changed { "is down now" } else { "was down already" }.to_owned()
                 })
@@ -170,7 +170,7 @@ fn run_verb(command: FabricCommand, format: Format) -> Result<(), Failure> {
             FabricCommand::Heal(args) => {
                 let (remote, element) = (Remote::new(&args.server)?, element(args)?);
                 let request = v1::HealElementRequest { element: Some(element) };
-                let answer = remote.answer(remote.fabric().heal_element(request)).await?;
+                let answer = remote.answer(remote.fabric().await?.heal_element(request)).await?;
                 output::message(format, &answer, |answer| {
                     if answer.changed { "is up again" } else { "was up already" }.to_owned()
                 })
@@ -191,7 +191,7 @@ fn run_verb(command: FabricCommand, format: Format) -> Result<(), Failure> {
                 let packet =
                     v1::Packet { mgid, color, payload: payload.into_bytes(), ..Default::default() };
                 let request = v1::InjectPacketRequest { endpoint, packet: Some(packet) };
-                let answer = remote.answer(remote.fabric().inject_packet(request)).await?;
+                let answer = remote.answer(remote.fabric().await?.inject_packet(request)).await?;
                 output::message(format, &answer, injected_text)
             }
         }
@@ -206,7 +206,7 @@ async fn disturb(
     let remote = Remote::new(&table.server)?;
     let disturbance = Some(disturbance);
     let request = v1::DisturbSwitchRequest { switch_name: table.switch, disturbance };
-    let answer = remote.answer(remote.fabric().disturb_switch(request)).await?;
+    let answer = remote.answer(remote.fabric().await?.disturb_switch(request)).await?;
     output::message(format, &answer, |answer| format!("{} entries changed", answer.changed_entries))
 }
 

@@ -208,6 +208,7 @@ async fn join(
         Some(text) => remote.endpoint_name(text).await?,
         None => String::new(),
     };
+    let host = remote.host_of(&member.node).await?;
     let request = v1::OperatingAgentServiceJoinGroupRequest {
         node: member.node,
         group: member.group,
@@ -225,19 +226,19 @@ async fn join(
         job: options.job.unwrap_or_default(),
         complete_at_member_count: options.complete_at.unwrap_or_default(),
     };
-    let answer = remote.answer(remote.agent().join_group(request)).await?;
+    let answer = host.answer(host.agent().join_group(request)).await?;
     Ok(answer.membership.unwrap_or_default())
 }
 
 async fn leave(member: MemberArgs, format: Format) -> Result<(), Failure> {
-    let remote = Remote::new(&member.server)?;
+    let host = Remote::new(&member.server)?.host_of(&member.node).await?;
     let request = v1::OperatingAgentServiceLeaveGroupRequest {
         node: member.node,
         group: member.group,
         process: member.process,
         request_id: request_id(),
     };
-    let answer = remote.answer(remote.agent().leave_group(request)).await?;
+    let answer = host.answer(host.agent().leave_group(request)).await?;
     output::message(format, &answer, |_| "left".to_owned())
 }
 

@@ -82,14 +82,16 @@ impl Run for NodeCommand {
                 Self::Fail(args) => fail(args.node, format).await,
                 Self::Stop(NodeEndArgs { node: args, .. }) => {
                     let (remote, node) = named(args).await?;
+                    let host = remote.host_of(&node).await?;
                     let request = v1::StopNodeRequest { node };
-                    let answer = remote.answer(remote.agent().stop_node(request)).await?;
+                    let answer = host.answer(host.agent().stop_node(request)).await?;
                     output::message(format, &answer, |_| "stopped".to_owned())
                 }
                 Self::Start(args) => {
                     let (remote, node) = named(args).await?;
+                    let host = remote.host_of(&node).await?;
                     let request = v1::StartNodeRequest { node };
-                    let answer = remote.answer(remote.agent().start_node(request)).await?;
+                    let answer = host.answer(host.agent().start_node(request)).await?;
                     // The incarnation in the answer may still be the one that was stopped.
                     output::message(format, &answer, |_| "started".to_owned())
                 }
@@ -152,8 +154,9 @@ async fn fail(args: NodeArgs, format: Format) -> Result<(), Failure> {
 
 async fn memberships(args: NodeArgs, format: Format) -> Result<(), Failure> {
     let (remote, node) = named(args).await?;
+    let host = remote.host_of(&node).await?;
     let request = v1::ListMembershipsRequest { node };
-    let answer = remote.answer(remote.agent().list_memberships(request)).await?;
+    let answer = host.answer(host.agent().list_memberships(request)).await?;
     output::message(format, &answer, |answer| {
         let titles = ["GROUP", "PN", "PROCESS", "ENDPOINT", "PARENT", "CHILDREN", "MULTICAST"];
         let mut rows = Rows::new(&titles);

@@ -68,8 +68,9 @@ async fn explain_running(
     format: Format,
 ) -> Result<(), Failure> {
     let remote = Remote::new(server)?;
-    let answer =
-        remote.answer(remote.router().explain_route(v1::ExplainRouteRequest { group })).await?;
+    let answer = remote
+        .answer(remote.router().await?.explain_route(v1::ExplainRouteRequest { group }))
+        .await?;
     output::message(format, &answer.explanation.unwrap_or_default(), explanation_text)
 }
 

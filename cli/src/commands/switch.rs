@@ -2,6 +2,8 @@
 
 use clap::{Args, Subcommand};
 use fabricast_proto::v1;
+use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
+use fabricast_rpc::Channel;
 
 use crate::args::{Format, ServerArgs};
 use crate::command::{Globals, Run};
@@ -9,7 +11,7 @@ use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::remote::{Remote, block_on};
 
-/// Show switches, their tables and ports through the switch agent.
+/// Show switches, their tables and ports through the switch agents.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SwitchCommand {
     /// List all switches with state and entries used.
@@ -44,7 +46,7 @@ pub(crate) enum SwitchCommand {
     /// Show packets and bytes at the ports of one or all switches; exit 2 if the hardware has no
     /// counters.
     Counters {
-        /// Node id of the switch; default: all switches of the agent.
+        /// Node id of the switch; default: all switches.
         switch: Option<String>,
         #[command(flatten)]
         server: ServerArgs,
@@ -66,10 +68,12 @@ impl Run for SwitchCommand {
         block_on(async {
             match self {
                 Self::List { server } => {
-                    let remote = Remote::new(&server)?;
-                    let answer = remote
-                        .answer(remote.switches().list_switches(v1::ListSwitchesRequest {}))
-                        .await?;
+                    let mut answer = v1::ListSwitchesResponse::default();
+                    for (agent, mut client) in Remote::new(&server)?.switch_agents().await? {
+                        let request = v1::ListSwitchesRequest {};
+                        let listed = agent.answer(client.list_switches(request)).await?;
+                        answer.switches.extend(listed.switches);
+                    }
                     output::message(format, &answer, |answer| list_text(&answer.switches))
                 }
                 Self::Table(args) => table(args, format).await,
@@ -89,8 +93,15 @@ impl Run for SwitchCommand {
                         format!("forgotten, {} elements are failed", answer.failed_count)
                     })
                 }
-                Self::Counters { switch, server } => {
-                    counters(switch, &Remote::new(&server)?, format).await
+                Self::Counters { switch: Some(switch), server } => {
+                    let (agent, client) = agent_of(server, &switch).await?;
+                    counters(vec![switch], &agent, client, format).await
+                }
+                Self::Counters { switch: None, server } => {
+                    for (agent, client) in Remote::new(&server)?.switch_agents().await? {
+                        counters(Vec::new(), &agent, client, format).await?;
+                    }
+                    Ok(())
                 }
             }
         })
@@ -109,11 +120,28 @@ fn reporters_text(list: &v1::ListReportersResponse) -> String {
     rows.to_string()
 }
 
+/// The agent of a switch. An unknown switch is left for the only or first agent to refuse.
+async fn agent_of(
+    server: ServerArgs,
+    switch: &str,
+) -> Result<(Remote, SwitchAgentServiceClient<Channel>), Failure> {
+    let mut agents = Remote::new(&server)?.switch_agents().await?;
+    if agents.len() > 1 {
+        for (at, (agent, client)) in agents.iter_mut().enumerate() {
+            let listed = agent.answer(client.list_switches(v1::ListSwitchesRequest {})).await?;
+            if listed.switches.iter().any(|one| one.name == switch) {
+                return Ok(agents.swap_remove(at));
+            }
+        }
+    }
+    Ok(agents.swap_remove(0))
+}
+
 async fn table(args: SwitchArgs, format: Format) -> Result<(), Failure> {
-    let remote = Remote::new(&args.server)?;
+    let (agent, mut client) = agent_of(args.server, &args.switch).await?;
     let request = v1::ReadTablesRequest { switch_names: vec![args.switch] };
-    let mut stream = remote.answer(remote.switches().read_tables(request)).await?;
-    while let Some(part) = stream.message().await.map_err(|status| remote.failed(status))? {
+    let mut stream = agent.answer(client.read_tables(request)).await?;
+    while let Some(part) = stream.message().await.map_err(|status| agent.failed(status))? {
         let table = part.table.unwrap_or_default();
         output::message(format, &table, table_text)?;
     }
@@ -121,9 +149,9 @@ async fn table(args: SwitchArgs, format: Format) -> Result<(), Failure> {
 }
 
 async fn ports(args: SwitchArgs, format: Format) -> Result<(), Failure> {
-    let remote = Remote::new(&args.server)?;
+    let (agent, mut client) = agent_of(args.server, &args.switch).await?;
     let request = v1::ListPortsRequest { switch_name: args.switch };
-    let answer = remote.answer(remote.switches().list_ports(request)).await?;
+    let answer = agent.answer(client.list_ports(request)).await?;
     output::message(format, &answer, |answer| {
         let titles = ["PORT", "STATE", "PEER", "PEER PORT", "RECEIVED", "SENT", "DROPPED"];
         let mut rows = Rows::new(&titles);
@@ -143,8 +171,9 @@ async fn ports(args: SwitchArgs, format: Format) -> Result<(), Failure> {
 }
 
 async fn audit(remote: &Remote, format: Format) -> Result<(), Failure> {
-    let answer =
-        remote.answer(remote.router().list_table_drifts(v1::ListTableDriftsRequest {})).await?;
+    let answer = remote
+        .answer(remote.router().await?.list_table_drifts(v1::ListTableDriftsRequest {}))
+        .await?;
     output::message(format, &answer, drifts_text)?;
     if answer.compared_tables == 0 {
         let unknown = "no table has been compared yet, so it is not known what switches hold";
@@ -183,10 +212,15 @@ fn ago(time: Option<prost_types::Duration>) -> String {
     time.map_or_else(|| "never".to_owned(), |time| format!("{} s ago", time.seconds))
 }
 
-async fn counters(switch: Option<String>, remote: &Remote, format: Format) -> Result<(), Failure> {
-    let request = v1::ReadCountersRequest { switch_names: switch.into_iter().collect() };
-    let mut stream = remote.answer(remote.switches().read_counters(request)).await?;
-    while let Some(part) = stream.message().await.map_err(|status| remote.failed(status))? {
+async fn counters(
+    switch_names: Vec<String>,
+    agent: &Remote,
+    mut client: SwitchAgentServiceClient<Channel>,
+    format: Format,
+) -> Result<(), Failure> {
+    let request = v1::ReadCountersRequest { switch_names };
+    let mut stream = agent.answer(client.read_counters(request)).await?;
+    while let Some(part) = stream.message().await.map_err(|status| agent.failed(status))? {
         let counters = part.counters.unwrap_or_default();
         output::message(format, &counters, counters_text)?;
     }

@@ -57,6 +57,7 @@ impl Sandbox {
                 command.env_remove(name);
             }
         }
+        command.env("FABRICAST_CONTEXTS", self.path("contexts.toml"));
         command
     }
 

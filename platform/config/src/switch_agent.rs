@@ -93,6 +93,15 @@ impl Hardware {
         }
     }
 
+    /// Address of the emulated fabric, if it is that.
+    #[must_use]
+    pub fn fabric(&self) -> Option<&PeerAddress> {
+        match self {
+            Self::Emulated { fabric, .. } => Some(fabric),
+            Self::Infiniband(_) | Self::Other { .. } => None,
+        }
+    }
+
     /// Name of the driver.
     #[must_use]
     pub fn driver_name(&self) -> &str {

@@ -10,11 +10,16 @@ use tonic::{Request, Response, Status};
 /// Returns the leader that the part knows at the moment.
 pub type AskLeadership = Arc<dyn Fn() -> v1::Leadership + Send + Sync>;
 
+/// Returns the address of a part that may change; empty if it is not known at the moment.
+pub type AskAddress = Arc<dyn Fn() -> String + Send + Sync>;
+
 /// The service of one server.
 #[derive(Clone)]
 pub(crate) struct Administration {
     pub(crate) roles: Vec<String>,
     pub(crate) peers: Vec<v1::PeerAddress>,
+    /// Parts by role whose addresses may change.
+    pub(crate) known_peers: Vec<(&'static str, AskAddress)>,
     pub(crate) started: Instant,
     pub(crate) leadership: Option<AskLeadership>,
 }
@@ -31,11 +36,16 @@ impl v1::administration_service_server::AdministrationService for Administration
         &self,
         _request: Request<v1::GetServerInfoRequest>,
     ) -> Result<Response<v1::GetServerInfoResponse>, Status> {
+        let known = self
+            .known_peers
+            .iter()
+            .map(|(role, ask)| v1::PeerAddress { role: (*role).to_owned(), address: ask() });
+        let known = known.filter(|peer| !peer.address.is_empty());
         Ok(Response::new(v1::GetServerInfoResponse {
             roles: self.roles.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime: prost_types::Duration::try_from(self.started.elapsed()).ok(),
-            peers: self.peers.clone(),
+            peers: self.peers.iter().cloned().chain(known).collect(),
             leadership: self.leadership.as_ref().map(|ask| ask()),
         }))
     }

@@ -62,6 +62,8 @@ pub use local_process::LocalProcess;
 pub use peers::Peers;
 pub use scheduled_clock::ScheduledClock;
 pub use security::Security;
-pub use server::{AskLeadership, AskReadiness, BindError, BoundServer, ServeError, Services};
+pub use server::{
+    AskAddress, AskLeadership, AskReadiness, BindError, BoundServer, ServeError, Services,
+};
 pub use socket::{BoundSocket, SocketError};
 pub use status::{Reason, fact_of, reason_of, retry_after};

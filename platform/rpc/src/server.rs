@@ -26,7 +26,7 @@ use tower::Service;
 use crate::accept;
 use crate::access::EnforceAccess;
 use crate::administration::Administration;
-pub use crate::administration::AskLeadership;
+pub use crate::administration::{AskAddress, AskLeadership};
 use crate::call_log::{AuditChanges, CountCalls};
 use crate::call_spans::TraceCalls;
 use crate::client_limiter::LimitClients;
@@ -130,6 +130,7 @@ pub struct Services {
     names: Vec<&'static str>,
     roles: Vec<String>,
     peers: Vec<v1::PeerAddress>,
+    known_peers: Vec<(&'static str, AskAddress)>,
     leadership: Option<AskLeadership>,
     readiness: Vec<Readiness>,
 }
@@ -173,6 +174,13 @@ impl Services {
         self
     }
 
+    /// The same for a part whose address may change.
+    #[must_use]
+    pub fn with_known_peer(mut self, role: &'static str, ask: AskAddress) -> Self {
+        self.known_peers.push((role, ask));
+        self
+    }
+
     /// Makes the administration service report the leader, for parts with standbys.
     #[must_use]
     pub fn with_leadership(mut self, ask: AskLeadership) -> Self {
@@ -196,13 +204,14 @@ impl Services {
         self.names.extend(other.names);
         self.roles.extend(other.roles);
         self.peers.extend(other.peers);
+        self.known_peers.extend(other.known_peers);
         self.readiness.extend(other.readiness);
         self.leadership = None;
         self
     }
 
     async fn routes(self) -> Result<(Routes, Followed), ServeError> {
-        let Self { adders, mut names, roles, peers, leadership, readiness } = self;
+        let Self { adders, mut names, roles, peers, known_peers, leadership, readiness } = self;
         let mut routes = RoutesBuilder::default();
         for add in adders {
             add(&mut routes);
@@ -211,6 +220,7 @@ impl Services {
             v1::administration_service_server::AdministrationServiceServer::new(Administration {
                 roles,
                 peers,
+                known_peers,
                 started: Instant::now(),
                 leadership,
             });

@@ -41,6 +41,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::codegen::BoxFuture;
 
 use crate::api::gate::LeaderGate;
+use crate::api::term_holder::ActiveRouter;
 use crate::api::tic::Tic;
 use crate::clock::BootClock;
 use crate::config::Setup;
@@ -226,7 +227,8 @@ fn term_builder(store: Arc<dyn Store>, setup: Setup) -> TermBuilder {
     let storage = Storage { store, limits: setup.limits() };
     let peers = Arc::new(NodePeers::new(setup.security.clone()));
     let watch_config = Arc::new(watch::Sender::new(setup.config.watch));
-    TermBuilder { setup, storage, current: Arc::default(), peers, watch_config }
+    let (current, active_router) = (Arc::default(), ActiveRouter::default());
+    TermBuilder { setup, storage, current, peers, active_router, watch_config }
 }
 
 fn services(builder: &TermBuilder, copy: Option<TicServiceServer<Tic>>) -> Services {
@@ -236,7 +238,9 @@ fn services(builder: &TermBuilder, copy: Option<TicServiceServer<Tic>>) -> Servi
         let (current, store) = (Arc::clone(&leading), Arc::clone(&stored));
         Box::pin(async move { current.is_ready() && store.revision().await.is_ok() })
     });
+    let active_router = builder.active_router.clone();
     Services::new("tic")
+        .with_known_peer("router", Arc::new(move || active_router.address()))
         .with(LeaderGate::new(current, |services| services.tic.clone(), copy))
         .with(LeaderGate::new(current, |services| services.jobs.clone(), None))
         .with(LeaderGate::new(current, |services| services.topologies.clone(), None))

@@ -1,6 +1,7 @@
 //! `fabricast collective run`: all processes of a collective take part in one run, and what they
 //! get is checked against a plain computation.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
@@ -88,9 +89,15 @@ pub(super) async fn run(args: RunArgs, format: Format) -> Result<(), Failure> {
         let text = format!("--root {}: the collective has {count} processes", args.root);
         return Err(Failure::input(text));
     }
+    let mut hosts = BTreeMap::new();
+    for process in &collective.processes {
+        if !hosts.contains_key(&process.node) {
+            hosts.insert(process.node.clone(), remote.host_of(&process.node).await?);
+        }
+    }
     let mut failed_runs = Vec::new();
     let Attempt { results, tree, elapsed_us } = loop {
-        match attempt(&remote, &args, &collective, &values).await {
+        match attempt(&hosts, &args, &collective, &values).await {
             Ok(ended) => break ended,
             Err(error) => {
                 let may_go_later = matches!(
@@ -141,7 +148,7 @@ struct Attempt {
 
 /// Runs the operation once, under a sequence number of its own.
 async fn attempt(
-    remote: &Remote,
+    hosts: &BTreeMap<String, Remote>,
     args: &RunArgs,
     collective: &v1::Collective,
     values: &[i64],
@@ -171,7 +178,7 @@ async fn attempt(
             values: brings.then(|| v1::CollectiveValues { kind: Some(signed()) }),
             timeout: None,
         };
-        let mut agent = remote.collective_agent();
+        let mut agent = hosts[&process.node].collective_agent();
         parts.spawn(async move { (number, remote::answer(agent.run_collective(request)).await) });
     }
     let mut results = vec![None; values.len()];

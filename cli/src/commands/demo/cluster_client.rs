@@ -199,7 +199,7 @@ impl ClusterClient {
 
     pub(crate) async fn explain(&self, group: &str) -> Result<v1::RouteExplanation, Failure> {
         let request = v1::ExplainRouteRequest { group: group.to_owned() };
-        let explained = answer(self.router.router().explain_route(request)).await?;
+        let explained = answer(self.router.router().await?.explain_route(request)).await?;
         Ok(explained.explanation.unwrap_or_default())
     }
 

@@ -58,7 +58,7 @@ pub(super) async fn run(
     payload: String,
     format: Format,
 ) -> Result<(), Failure> {
-    let remote = Remote::new(&member.server)?;
+    let remote = Remote::new(&member.server)?.host_of(&member.node).await?;
     let (node, name) = (member.node.clone(), member.group.clone());
     let query = v1::OperatingAgentServiceQueryGroupRequest { node, group: name };
     // Packets travel without the TIC; only the list of members needs it.

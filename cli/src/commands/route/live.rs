@@ -139,20 +139,16 @@ async fn directory(remote: &Remote) -> Result<Moment, Failure> {
 
 /// Reads the tables of all switches through their agents.
 async fn tables(remote: &Remote, agents: &[String], moment: &mut Moment) -> Result<(), Failure> {
-    let mut clients = Vec::new();
-    for agent in agents {
-        clients.push(remote.switches_at(agent).context("--switch-agents")?);
-    }
-    if clients.is_empty() {
-        clients.push(remote.switches());
-    }
-    for client in clients {
+    let agents = match agents {
+        [] => remote.switch_agents().await?,
+        given => remote.switch_agents_at(given)?,
+    };
+    for (agent, client) in agents {
         let mut client = client.max_decoding_message_size(MESSAGE_LIMIT);
-        let listed = remote.answer(client.list_switches(v1::ListSwitchesRequest {})).await?;
+        let listed = agent.answer(client.list_switches(v1::ListSwitchesRequest {})).await?;
         moment.switches.extend(listed.switches);
-        let mut stream =
-            remote.answer(client.read_tables(v1::ReadTablesRequest::default())).await?;
-        while let Some(part) = stream.message().await.map_err(|status| remote.failed(status))? {
+        let mut stream = agent.answer(client.read_tables(v1::ReadTablesRequest::default())).await?;
+        while let Some(part) = stream.message().await.map_err(|status| agent.failed(status))? {
             moment.tables.extend(part.table);
         }
     }

@@ -84,7 +84,7 @@ impl From<Option<v1::RebalanceFigures>> for Figures {
 pub(crate) async fn run(args: &RebalanceArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&args.server)?;
     let request = v1::PlanRebalanceRequest { most_moves: args.most };
-    let plan = remote.answer(remote.router().plan_rebalance(request)).await?;
+    let plan = remote.answer(remote.router().await?.plan_rebalance(request)).await?;
     let moves: Vec<v1::GroupMove> =
         plan.moves.iter().filter_map(|planned| planned.r#move.clone()).collect();
     let mut moved_groups = Vec::new();

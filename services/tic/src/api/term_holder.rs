@@ -39,6 +39,24 @@ impl TermHolder {
     }
 }
 
+/// Address of the active route service, for callers that look for it; clones share it. Empty if not
+/// known: it comes with each renewal of the term.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ActiveRouter(Arc<Mutex<String>>);
+
+impl ActiveRouter {
+    pub(crate) fn set(&self, address: &str) {
+        let mut known = self.0.lock();
+        if *known != address {
+            address.clone_into(&mut known);
+        }
+    }
+
+    pub(crate) fn address(&self) -> String {
+        self.0.lock().clone()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

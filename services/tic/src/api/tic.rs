@@ -21,7 +21,7 @@ use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 
 use crate::api::mgid_plan::{self, GroupOutline};
-use crate::api::term_holder::TermHolder;
+use crate::api::term_holder::{ActiveRouter, TermHolder};
 use crate::api::topology::TopologyChunks;
 use crate::api::{fields, members, nodes, pages, status};
 use crate::audit;
@@ -56,6 +56,7 @@ pub(crate) struct Tic {
     pub(crate) space: MgidSpace,
     pub(crate) route_term: GrantedTerm,
     pub(crate) term_holder: TermHolder,
+    pub(crate) active_router: ActiveRouter,
     /// Permits of plans that are made at one time.
     pub(crate) plans: Arc<Semaphore>,
     /// Set while this TIC does not lead: it answers stale reads only.
@@ -458,11 +459,12 @@ impl v1::tic_service_server::TicService for Tic {
         let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         let router = fields::router(&request.router, request.address)?;
-        let name = router.name.clone();
+        let (name, address) = (router.name.clone(), router.address.clone());
         let request = AcquireRouteTerm { router, take_over: request.take_over };
         let granted = self.queue.write(request).await?;
         let term = granted.term;
         self.term_holder.note(term, caller);
+        self.active_router.set(&address);
         tracing::info!(router = %name, term, "route service has a new term");
         audit::route_term(&name, term);
         let lease = prost_types::Duration::try_from(granted.lease).ok();
@@ -478,8 +480,10 @@ impl v1::tic_service_server::TicService for Tic {
         let router = fields::router(&name, address)?;
         let term = fields::not_zero("term", term)?;
         self.term_holder.check(term, &caller)?;
+        let address = router.address.clone();
         let lease = self.queue.write(RenewRouteTerm { router, term }).await?;
         self.term_holder.note(term, caller);
+        self.active_router.set(&address);
         let lease = prost_types::Duration::try_from(lease).ok();
         Ok(Response::new(v1::RenewRouteTermResponse { lease }))
     }
@@ -492,6 +496,7 @@ impl v1::tic_service_server::TicService for Tic {
         let term = fields::not_zero("term", request.into_inner().term)?;
         self.term_holder.check(term, &caller)?;
         self.queue.write(ReleaseRouteTerm(term)).await?;
+        self.active_router.set("");
         tracing::info!(term, "route service has given up its term");
         Ok(Response::new(v1::ReleaseRouteTermResponse {}))
     }

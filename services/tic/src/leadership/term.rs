@@ -23,7 +23,7 @@ use crate::api::choices::RouteChoices;
 use crate::api::collectives::Collectives;
 use crate::api::gate::{CurrentServices, LeaderServices};
 use crate::api::jobs::Jobs;
-use crate::api::term_holder::TermHolder;
+use crate::api::term_holder::{ActiveRouter, TermHolder};
 use crate::api::tic::{PLANS, StaleReads, Tic};
 use crate::api::topology::Topologies;
 use crate::clock::BootClock;
@@ -65,6 +65,7 @@ pub(crate) struct TermBuilder {
     pub(crate) storage: Storage,
     pub(crate) current: Arc<CurrentServices>,
     pub(crate) peers: Arc<NodePeers>,
+    pub(crate) active_router: ActiveRouter,
     /// Times of the watch over nodes, which may change while a term runs.
     pub(crate) watch_config: Arc<watch::Sender<WatchConfig>>,
 }
@@ -118,6 +119,7 @@ impl TermBuilder {
             space: *mgids.space(),
             route_term: route_terms.granted(),
             term_holder: TermHolder::default(),
+            active_router: self.active_router.clone(),
             plans: Arc::new(Semaphore::new(PLANS)),
             stale_reads: None,
         };
@@ -176,6 +178,7 @@ impl TermBuilder {
             space: *mgids.space(),
             route_term: GrantedTerm::default(),
             term_holder: TermHolder::default(),
+            active_router: self.active_router.clone(),
             plans: Arc::new(Semaphore::new(PLANS)),
             stale_reads: Some(StaleReads {
                 leader: Arc::clone(&self.current.leader),

@@ -1,0 +1,317 @@
+//! `fabricast events`: changes of the records, a line each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::SystemTime;
+
+use clap::{Args, ValueEnum};
+use fabricast_proto::v1;
+use fabricast_proto::v1::directory_change::Kind as Change;
+use fabricast_proto::v1::element::Kind as ElementKind;
+use serde::Serialize;
+
+use crate::args::{Format, ServerArgs};
+use crate::command::{Globals, Run};
+use crate::failure::Failure;
+use crate::output;
+use crate::remote::{Remote, block_on};
+
+/// Print which nodes, parts of the fabric and routes are not as they ought to be; with --follow,
+/// also each change of nodes, parts of the fabric, groups, members and routes from then on.
+///
+/// JSON is one object a line.
+#[derive(Debug, Args)]
+pub(crate) struct EventsArgs {
+    /// Go on with changes as they come, until interrupted. Changes of a moment come together, so a
+    /// record that changed twice in it may be shown once.
+    #[arg(long, short)]
+    follow: bool,
+    /// Only print events of these kinds.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND,...")]
+    only: Vec<EventKind>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Subject of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum EventKind {
+    /// A node came, failed, or was drained.
+    Node,
+    /// A link, switch or endpoint failed or works again.
+    Fabric,
+    /// A group was created, deleted, or has another agent.
+    Group,
+    /// A process joined or left.
+    Member,
+    /// The hardware route of a group changed.
+    Route,
+}
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Event {
+    kind: EventKind,
+    /// Name of the node, group or part of the fabric.
+    subject: String,
+    what: String,
+}
+
+/// The records that tell which part of a change is new.
+#[derive(Debug, Default)]
+struct Known {
+    nodes: BTreeMap<String, String>,
+    groups: BTreeMap<u64, KnownGroup>,
+    failed: BTreeSet<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct KnownGroup {
+    name: String,
+    agent: String,
+    route: String,
+}
+
+impl Run for EventsArgs {
+    fn run(self, globals: &Globals) -> Result<(), Failure> {
+        block_on(follow(&self, globals.format))
+    }
+
+    fn calls_running_parts(&self) -> bool {
+        true
+    }
+}
+
+async fn follow(args: &EventsArgs, format: Format) -> Result<(), Failure> {
+    let remote = Remote::new(&args.server)?;
+    let request = v1::WatchDirectoryRequest {};
+    let mut stream = remote.answer(remote.tic().watch_directory(request)).await?;
+    let mut known = Known::default();
+    let mut is_snapshot = true;
+    while let Some(message) = stream.message().await.map_err(|status| remote.failed(status))? {
+        let changes = message.changes.into_iter().filter_map(|change| change.kind);
+        let mut events: Vec<Event> = changes.flat_map(|change| known.take(change)).collect();
+        if is_snapshot {
+            events = if message.snapshot_end { known.deviations() } else { Vec::new() };
+            is_snapshot = !message.snapshot_end;
+        }
+        events.retain(|event| args.only.is_empty() || args.only.contains(&event.kind));
+        for event in &events {
+            output::print_text(&line(event, message.revision, format)?)?;
+        }
+        if !is_snapshot && !args.follow {
+            return Ok(());
+        }
+    }
+    Err(Failure::input("the TIC has ended the stream"))
+}
+
+fn line(event: &Event, revision: u64, format: Format) -> Result<String, Failure> {
+    let time = prost_types::Timestamp::from(SystemTime::now());
+    if format == Format::Json {
+        let event = serde_json::json!({
+            "time": time.to_string(),
+            "revision": revision,
+            "kind": event.kind,
+            "subject": event.subject,
+            "what": event.what,
+        });
+        return Ok(format!("{event}\n"));
+    }
+    let seconds = prost_types::Timestamp { nanos: 0, ..time };
+    let kind = format!("{:?}", event.kind).to_lowercase();
+    Ok(format!("{seconds} {kind:<6} {}: {}\n", event.subject, event.what))
+}
+
+impl Known {
+    /// Takes a change in, and says what is new in it.
+    fn take(&mut self, change: Change) -> Vec<Event> {
+        let event =
+            |kind, subject: &str, what: String| Event { kind, subject: subject.to_owned(), what };
+        match change {
+            Change::Node(node) => {
+                let state = state(&node);
+                let before = self.nodes.insert(node.name.clone(), state.clone());
+                let is_new = before.as_ref() != Some(&state);
+                is_new.then(|| event(EventKind::Node, &node.name, state)).into_iter().collect()
+            }
+            Change::RemovedNode(name) => {
+                self.nodes.remove(&name);
+                vec![event(EventKind::Node, &name, "removed".to_owned())]
+            }
+            Change::FailedElements(list) => {
+                let failed: BTreeSet<String> = list.elements.iter().filter_map(element).collect();
+                let gone = failed.difference(&self.failed).map(|one| (one, "failed"));
+                let back = self.failed.difference(&failed).map(|one| (one, "works again"));
+                let events = gone.chain(back);
+                let events = events
+                    .map(|(one, what)| event(EventKind::Fabric, one, what.to_owned()))
+                    .collect();
+                self.failed = failed;
+                events
+            }
+            Change::Group(group) => {
+                let now = KnownGroup {
+                    name: group.name.clone(),
+                    agent: group.agent_node.clone(),
+                    route: route(&group),
+                };
+                let before = self.groups.insert(group.gn, now.clone());
+                let mut events = Vec::new();
+                let agent = |verb: &str| format!("{verb}, its agent is on {}", now.agent);
+                match &before {
+                    None => events.push(event(EventKind::Group, &now.name, agent("created"))),
+                    Some(before) if before.agent != now.agent => {
+                        events.push(event(EventKind::Group, &now.name, agent("moved")));
+                    }
+                    Some(_) => {}
+                }
+                if before.unwrap_or_default().route != now.route && !now.route.is_empty() {
+                    events.push(event(EventKind::Route, &now.name, now.route));
+                }
+                events
+            }
+            Change::DeletedGn(gn) => {
+                let group = self.groups.remove(&gn);
+                let name = group.map_or_else(|| format!("GN {gn}"), |group| group.name);
+                vec![event(EventKind::Group, &name, "deleted".to_owned())]
+            }
+            Change::Joined(change) => vec![self.member(change, "joined")],
+            Change::Left(change) => vec![self.member(change, "left")],
+        }
+    }
+
+    fn member(&self, change: v1::MemberChange, verb: &str) -> Event {
+        let v1::MemberChange { gn, member } = change;
+        let v1::Member { pn, node, process, endpoint, .. } = member.unwrap_or_default();
+        let name = self.groups.get(&gn).map(|group| group.name.clone());
+        Event {
+            kind: EventKind::Member,
+            subject: name.unwrap_or_else(|| format!("GN {gn}")),
+            what: format!("{process} on {node} {verb}, PN {pn}, endpoint {endpoint}"),
+        }
+    }
+
+    /// Nodes, parts of the fabric and routes that are not as they ought to be.
+    fn deviations(&self) -> Vec<Event> {
+        let nodes = self.nodes.iter().filter(|(_, state)| *state != "up");
+        let nodes = nodes.map(|(name, state)| (EventKind::Node, name, state.clone()));
+        let failed = self.failed.iter().map(|one| (EventKind::Fabric, one, "failed".to_owned()));
+        let groups = self.groups.values().filter(|group| group.route.starts_with("no route"));
+        let groups = groups.map(|group| (EventKind::Route, &group.name, group.route.clone()));
+        let all = nodes.chain(failed).chain(groups);
+        all.map(|(kind, subject, what)| Event { kind, subject: subject.clone(), what }).collect()
+    }
+}
+
+fn state(node: &v1::Node) -> String {
+    let state = match node.state() {
+        v1::NodeState::Up => "up",
+        v1::NodeState::Failed => "failed",
+        v1::NodeState::Silent => "silent",
+        v1::NodeState::Unspecified => "unknown",
+    };
+    let drained = if node.drained { ", drained" } else { "" };
+    let suppressed = if node.suppressed_until.is_some() { ", suppressed" } else { "" };
+    format!("{state}{drained}{suppressed}")
+}
+
+/// A failed part of the fabric in words.
+pub(crate) fn element(element: &v1::Element) -> Option<String> {
+    Some(match element.kind.as_ref()? {
+        ElementKind::Link(port) => format!("link {}:{}", port.switch_name, port.port),
+        ElementKind::SwitchName(name) => format!("switch {name}"),
+        ElementKind::Endpoint(name) => format!("endpoint {name}"),
+    })
+}
+
+/// The route of a group in words; empty before there is one.
+fn route(group: &v1::Group) -> String {
+    let Some(route) = &group.route else { return String::new() };
+    let cut_off = match &route.cut_off_endpoints[..] {
+        [] => String::new(),
+        cut_off => format!(", cut off: {}", cut_off.join(", ")),
+    };
+    let reason = match route.reason.as_str() {
+        "" => String::new(),
+        reason => format!(": {reason}"),
+    };
+    match route.state() {
+        v1::RouteState::Routed => {
+            format!(
+                "routed, virtual group {}, color {}{reason}{cut_off}",
+                route.virtual_group, route.color
+            )
+        }
+        v1::RouteState::UnicastOnly if waits(route) => format!("waits{reason}{cut_off}"),
+        v1::RouteState::UnicastOnly | v1::RouteState::Unspecified => {
+            format!("no route{reason}{cut_off}")
+        }
+    }
+}
+
+/// True if a group has no route because its members or their entries are still to come.
+fn waits(route: &v1::Route) -> bool {
+    matches!(
+        route.reason_code(),
+        v1::RouteReason::WaitsForMembers
+            | v1::RouteReason::FewerThanTwoEndpoints
+            | v1::RouteReason::WaitsForEntries
+            | v1::RouteReason::NotPlanned
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(state: v1::NodeState) -> Change {
+        let state = state.into();
+        Change::Node(v1::Node { name: "n0".to_owned(), state, ..Default::default() })
+    }
+
+    fn group(reason: v1::RouteReason) -> Change {
+        let route = v1::Route {
+            state: v1::RouteState::UnicastOnly.into(),
+            reason_code: reason.into(),
+            ..Default::default()
+        };
+        let name = "rows/0".to_owned();
+        Change::Group(v1::Group { gn: 7, name, route: Some(route), ..Default::default() })
+    }
+
+    fn said(events: &[Event]) -> Vec<String> {
+        events.iter().map(|event| format!("{}: {}", event.subject, event.what)).collect()
+    }
+
+    #[test]
+    fn only_what_is_new_is_an_event() {
+        let mut known = Known::default();
+        assert_eq!(said(&known.take(node(v1::NodeState::Up))), ["n0: up"]);
+        assert!(known.take(node(v1::NodeState::Up)).is_empty(), "another address, say");
+        assert_eq!(said(&known.take(node(v1::NodeState::Failed))), ["n0: failed"]);
+        let switch = v1::Element { kind: Some(ElementKind::SwitchName("s1".to_owned())) };
+        let failed = v1::FailedElements { elements: vec![switch] };
+        assert_eq!(said(&known.take(Change::FailedElements(failed))), ["switch s1: failed"]);
+        let none = Change::FailedElements(v1::FailedElements::default());
+        assert_eq!(said(&known.take(none)), ["switch s1: works again"]);
+        let created = known.take(group(v1::RouteReason::WaitsForMembers));
+        assert_eq!(said(&created), ["rows/0: created, its agent is on ", "rows/0: waits"]);
+        assert_eq!(said(&known.take(group(v1::RouteReason::Unrouted))), ["rows/0: no route"]);
+        let member = v1::MemberChange { gn: 7, member: Some(v1::Member::default()) };
+        assert!(said(&known.take(Change::Joined(member)))[0].starts_with("rows/0: "));
+        assert_eq!(said(&known.take(Change::DeletedGn(7))), ["rows/0: deleted"]);
+    }
+
+    #[test]
+    fn deviations_are_failed_nodes_and_parts_and_groups_without_a_route() {
+        let mut known = Known::default();
+        known.take(group(v1::RouteReason::WaitsForMembers));
+        known.take(node(v1::NodeState::Up));
+        assert!(known.deviations().is_empty());
+        known.take(group(v1::RouteReason::Unrouted));
+        known.take(node(v1::NodeState::Failed));
+        let found = said(&known.deviations());
+        assert_eq!(found, ["n0: failed", "rows/0: no route"]);
+    }
+}
