@@ -8,6 +8,7 @@ use crate::failure::Failure;
 
 mod certs;
 mod collective;
+mod completions;
 mod context;
 mod debug;
 mod demo;
@@ -18,6 +19,7 @@ mod group;
 mod health;
 mod job;
 mod link;
+mod manual;
 mod node;
 mod operating_agent;
 mod plan;
@@ -85,4 +87,6 @@ commands! {
     #[command(subcommand)] Context(context::ContextCommand),
     #[command(subcommand)] Debug(debug::DebugCommand),
     #[command(subcommand)] Certs(certs::CertsCommand),
+    Completions(completions::CompletionsArgs),
+    Manual(manual::ManualArgs),
 }

@@ -188,3 +188,18 @@ fn endpoints_are_named_by_guid_too_and_an_ambiguous_name_names_both() {
     assert_eq!(free("0x506b4b03003fa9b6"), free("node018"));
     sandbox.run(&[&jobs[..], &["0x506b4b"]].concat()).refused(2, "--down: no node '0x506b4b'");
 }
+
+#[test]
+fn shells_complete_commands_and_each_has_a_manual_page() {
+    let sandbox = Sandbox::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = sandbox.ok(&["completions", shell]);
+        assert!(script.contains("rebalance") && script.contains("dry-run"), "{shell}");
+    }
+    sandbox.run(&["completions", "csh"]).refused(2, "csh");
+    sandbox.ok(&["manual", "--out", "man/man1"]);
+    let page = sandbox.read("man/man1/fabricast-group-join.1");
+    assert!(page.contains("Join a process to a group"), "{page}");
+    sandbox.write("file", "");
+    sandbox.run(&["manual", "--out", "file"]).refused(2, "write manual pages to 'file'");
+}
