@@ -98,10 +98,14 @@ typedef enum fabricast_type {
     FABRICAST_DOUBLE = 5
 } fabricast_type;
 
-/* What becomes of an operation if a member fails before it has contributed. */
+/* What becomes of an operation if a member fails before it has contributed. One that is gone before
+ * an operation begins is no part of it, unless the policy is FABRICAST_FAIL_ALWAYS. */
 typedef enum fabricast_failure_policy {
-    FABRICAST_FAIL = 0,     /* it fails everywhere, with FABRICAST_MEMBERS_FAILED */
-    FABRICAST_SURVIVORS = 1 /* it completes without that member */
+    FABRICAST_FAIL = 0,      /* it fails everywhere, with FABRICAST_MEMBERS_FAILED */
+    FABRICAST_SURVIVORS = 1, /* it completes without that member */
+    /* As FABRICAST_FAIL, and so do operations that begin later: all that this process knows to take
+     * part when it sets this have to contribute. */
+    FABRICAST_FAIL_ALWAYS = 2
 } fabricast_failure_policy;
 
 /* An attached process. */
@@ -361,7 +365,7 @@ fabricast_code fabricast_all_gather(const fabricast_group *group, const void *pa
                                     size_t capacity, size_t *count);
 
 /* Sets what becomes of operations that begin later if a member fails; all members have to choose
- * the same. FABRICAST_FAIL unless set. */
+ * the same. FABRICAST_FAIL unless set. Takes part first for FABRICAST_FAIL_ALWAYS. */
 fabricast_code fabricast_set_failure_policy(const fabricast_group *group,
                                             fabricast_failure_policy policy);
 

@@ -3,7 +3,6 @@
 use std::ffi::{CString, c_char, c_int};
 use std::ptr::null;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
@@ -20,7 +19,8 @@ pub(crate) struct Group {
     pub(crate) listeners: Listeners,
     pub(crate) membership: fabricast_client::Group,
     name: CString,
-    survivors: AtomicBool,
+    /// The membership with the policy for failed members.
+    acting: Mutex<fabricast_client::Group>,
     operations: Turns,
     messages: Turns,
     /// Permits of requests that may still be started.
@@ -43,8 +43,8 @@ impl Group {
         Self {
             listeners: Listeners::default(),
             name: c_text(membership.name()),
+            acting: Mutex::new(membership.clone()),
             membership,
-            survivors: AtomicBool::new(false),
             operations: Turns::default(),
             messages: Turns::default(),
             unfinished: Arc::new(Semaphore::new(Self::MOST_UNFINISHED)),
@@ -54,10 +54,7 @@ impl Group {
 
     /// Returns the membership as collective operations use it, with the policy for failed members.
     pub(crate) fn members_of_operations(&self) -> fabricast_client::Group {
-        match self.survivors.load(Ordering::Relaxed) {
-            true => self.membership.among_survivors(),
-            false => self.membership.clone(),
-        }
+        self.acting.lock().clone()
     }
 
     pub(crate) fn turns(&self, queue: Queue) -> &Turns {
@@ -148,12 +145,14 @@ unsafe extern "C" fn fabricast_set_failure_policy(group: *const Group, policy: c
     guard(|| {
         // SAFETY: the caller promises a valid handle or null.
         let group = unsafe { arguments::reference(group, "group") }?;
-        let survivors = match policy {
-            0 => false,
-            1 => true,
+        let members = &group.membership;
+        let acting = match policy {
+            0 => members.clone(),
+            1 => members.among_survivors(),
+            2 => members.among_all(&group.runtime.block_on(members.participants())?),
             _ => return Err(Failure::argument(format!("policy {policy} is no failure policy"))),
         };
-        group.survivors.store(survivors, Ordering::Relaxed);
+        *group.acting.lock() = acting;
         Ok(())
     })
 }

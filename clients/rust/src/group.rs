@@ -22,6 +22,8 @@ pub struct Group {
     pub(crate) part: Arc<OnceCell<Part>>,
     /// True if operations complete without members that fail.
     pub(crate) survivors: bool,
+    /// Ranks without which operations fail.
+    pub(crate) required: Arc<[u32]>,
 }
 
 /// One process of a group.
@@ -52,7 +54,14 @@ fn members(wire: Vec<v1::Member>) -> Vec<Member> {
 impl Group {
     pub(crate) fn new(session: Arc<Session>, membership: v1::Membership) -> Self {
         let (name, rank) = (membership.group.into(), membership.pn);
-        Self { session, name, rank, part: Arc::default(), survivors: false }
+        Self {
+            session,
+            name,
+            rank,
+            part: Arc::default(),
+            survivors: false,
+            required: Arc::default(),
+        }
     }
 
     /// Returns the name of the group.

@@ -86,7 +86,8 @@ impl Reduction {
 ///
 /// A member that fails before it has contributed makes an operation fail everywhere, with
 /// [`Error::MembersFailed`], or is left out if all have called it through
-/// [`Group::among_survivors`].
+/// [`Group::among_survivors`]. One that is gone before an operation begins is no part of it, unless
+/// [`Group::among_all`] requires it.
 ///
 /// # Errors
 ///
@@ -98,6 +99,13 @@ impl Group {
     #[must_use]
     pub fn among_survivors(&self) -> Self {
         Self { survivors: true, ..self.clone() }
+    }
+
+    /// Returns the same membership; operations through it fail with [`Error::MembersFailed`] also
+    /// if a member of these ranks was gone before they began.
+    #[must_use]
+    pub fn among_all(&self, ranks: &[u32]) -> Self {
+        Self { survivors: false, required: ranks.into(), ..self.clone() }
     }
 
     /// Waits until all participants have called it; returns their ranks.
@@ -229,6 +237,11 @@ impl Group {
         };
         let result = ended.result.unwrap_or_default();
         part.by_switches.fetch_add(u64::from(result.by_switches), Ordering::Relaxed);
+        let missing = self.required.iter().filter(|rank| !result.participants.contains(rank));
+        let failed: Vec<u32> = missing.copied().collect();
+        if !failed.is_empty() {
+            return Err(Error::MembersFailed { failed });
+        }
         Ok(result)
     }
 }

@@ -1,5 +1,5 @@
-/* A member dies before it has contributed to an operation of the others, twice: first all of them
- * are told who, then they go on without. The test is that member. */
+/* A member dies before it has contributed to an operation of the others, three times: first all of
+ * them are told who, then they go on without, then they never do. The test is that member. */
 #include "check.h"
 
 static fabricast_client *client;
@@ -7,7 +7,7 @@ static fabricast_group *group;
 
 /* Waits until it is alone and then for another member, starts a barrier, tells that it is under way,
  * and waits for its end. */
-static fabricast_code barrier(void)
+static fabricast_code barrier(fabricast_failure_policy policy)
 {
     fabricast_request *request;
     fabricast_code code;
@@ -18,6 +18,7 @@ static fabricast_code barrier(void)
     }
     tell("alone");
     OK(fabricast_wait_for(group, 2, -1));
+    OK(fabricast_set_failure_policy(group, policy));
     OK(fabricast_start_barrier(group, &request));
     IS(FABRICAST_TIMEOUT, fabricast_request_wait(request, 200));
     tell("under way");
@@ -34,12 +35,16 @@ int main(void)
 
     OK(fabricast_attach(NULL, NULL, NULL, &client));
     OK(fabricast_join(client, "g", &group));
-    IS(FABRICAST_MEMBERS_FAILED, barrier());
+    IS(FABRICAST_MEMBERS_FAILED, barrier(FABRICAST_FAIL));
     SAYS("members 1 failed");
     OK(fabricast_error_failed_ranks(failed, 2, &count));
     CHECK(count == 1 && failed[0] == 1);
-    OK(fabricast_set_failure_policy(group, FABRICAST_SURVIVORS));
-    OK(barrier());
+    OK(fabricast_barrier(group)); /* that member is no part of it */
+    OK(barrier(FABRICAST_SURVIVORS));
+    IS(FABRICAST_MEMBERS_FAILED, barrier(FABRICAST_FAIL_ALWAYS));
+    IS(FABRICAST_MEMBERS_FAILED, fabricast_barrier(group));
+    OK(fabricast_error_failed_ranks(failed, 2, &count));
+    CHECK(count == 1 && failed[0] == 1);
     fabricast_group_free(group);
     fabricast_client_free(client);
     tell("ok");

@@ -233,7 +233,7 @@ async fn a_member_that_dies_in_an_operation_is_named_or_left_out() {
     let program = Program::of_tests("failing");
     let cluster = Cluster::start(Layout::leaf_spine()).await;
     let (mut child, mut said) = spoken(program.on(&cluster, "n0"));
-    for name in ["first", "second"] {
+    for name in ["first", "second", "third"] {
         assert_eq!(line(&mut said).await, "alone");
         let settings = Settings::at(cluster.socket(1)).node("n9").process(name);
         let mortal = soon(Client::attach(settings)).await.unwrap().join("g").await.unwrap();
