@@ -9,6 +9,7 @@ mod e2e;
 mod figures;
 mod fuzz;
 mod install_c;
+mod install_openmpi;
 mod kubernetes;
 mod manual;
 mod mutants;
@@ -33,8 +34,9 @@ usage: cargo xtask <verb>
                     cases of random tests are the same each time. Tests whose tool cannot be installed are
                     skipped, and the last lines name them (--no-install: install no packages)
   setup             install what tests need and this machine lacks: git, etcd, ibsim, the InfiniBand
-                    diagnostics, OpenSM, Open vSwitch, Prometheus with Alertmanager, Python and valgrind as
-                    Debian packages (as root or with sudo), and below target a Python environment with grpcio
+                    diagnostics, OpenSM, Open vSwitch, Prometheus with Alertmanager, Python, Open MPI and
+                    valgrind as Debian packages (as root or with sudo), and below target a Python environment
+                    with grpcio and mpi4py
   soak [MINUTES]    run the random tests of core with fresh cases until the time is over (10) or one fails
   fuzz TARGET|all [MINUTES]
                     let libFuzzer look for inputs that break what tests/fuzz promises, led by the code that is
@@ -60,6 +62,9 @@ usage: cargo xtask <verb>
   install-c --prefix DIR
                     build the C library with optimization, and install it below DIR: library, header,
                     pkg-config file, and manual pages made from the header
+  install-openmpi --prefix DIR
+                    the same, and the component of Open MPI, built with its mpicc (docs/open-mpi.md); left out
+                    aloud where there is none
   bench-report [FILTER]
                     run the benches and print each figure beside its budget; only budgets whose work or
                     bench has FILTER in its text
@@ -102,11 +107,9 @@ fn main() -> Result<ExitCode> {
             print!("{table}");
             complete
         }
-        ["install-c", "--prefix", prefix] => {
-            for path in install_c::run(&root, Path::new(prefix))? {
-                println!("{}", path.display());
-            }
-            true
+        ["install-c", "--prefix", prefix] => print_paths(&install_c::run(&root, prefix.as_ref())?),
+        ["install-openmpi", "--prefix", prefix] => {
+            print_paths(&install_openmpi::run(&root, prefix.as_ref())?)
         }
         ["bench-report", filter @ ..] if filter.len() < 2 => {
             let filter = filter.first().copied().unwrap_or_default();
@@ -140,6 +143,13 @@ fn outside(program: impl AsRef<OsStr>, root: &Path) -> Command {
         }
     }
     command
+}
+
+fn print_paths(installed: &[PathBuf]) -> bool {
+    for path in installed {
+        println!("{}", path.display());
+    }
+    true
 }
 
 fn print_missing(missing: &[setup::Missing]) -> bool {

@@ -51,7 +51,7 @@ enum Kind {
 }
 
 /// Every tool that a test needs besides cargo, a C compiler and a shell.
-pub(crate) const TOOLS: [Tool; 9] = [
+pub(crate) const TOOLS: [Tool; 10] = [
     Tool {
         name: "git",
         parts: &[Part { kind: Kind::Program("git"), package: "git" }],
@@ -76,6 +76,17 @@ pub(crate) const TOOLS: [Tool; 9] = [
             Part { kind: Kind::Program("perfquery"), package: "infiniband-diags" },
         ],
         calls: &["Ibsim::start"],
+        acts_on_fabric: false,
+        services: &[],
+        as_root: false,
+    },
+    Tool {
+        name: "openmpi",
+        parts: &[
+            Part { kind: Kind::Program("mpicc"), package: "libopenmpi-dev" },
+            Part { kind: Kind::Program("mpirun"), package: "openmpi-bin" },
+        ],
+        calls: &["Command::new(\"mpicc\")", "Command::new(\"mpirun\")"],
         acts_on_fabric: false,
         services: &[],
         as_root: false,

@@ -22,6 +22,7 @@ mod limits;
 mod memory;
 mod messages;
 mod needs_etcd;
+mod needs_openmpi;
 mod needs_python;
 mod needs_root;
 mod processes;

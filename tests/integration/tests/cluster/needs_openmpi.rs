@@ -1,0 +1,252 @@
+//! The component of Open MPI: unchanged programs under `mpirun`, at the sockets of agents.
+
+mod needs_python;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use fabricast_client::Settings;
+use fabricast_integration::{Cluster, Layout, eventually};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+/// The folder of the programs.
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/mpi");
+/// The script that builds the component.
+const BUILD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/openmpi/build");
+
+/// Timeout for a program: none of them may hang.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// The component, and one program.
+struct Installed {
+    folder: tempfile::TempDir,
+}
+
+impl Installed {
+    /// Builds the component, and a program with all warnings.
+    fn with(program: &str) -> Self {
+        let installed = Self::alone();
+        let mut mpicc = Command::new("mpicc");
+        mpicc.args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o"]);
+        mpicc.arg(installed.program()).arg(Path::new(PROGRAMS).join(program).with_extension("c"));
+        succeeded(&mpicc.output().unwrap());
+        installed
+    }
+
+    /// Builds the component as `cargo xtask install-openmpi` does.
+    fn alone() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let library = std::env::current_exe().unwrap().with_file_name("libfabricast.so");
+        for name in ["libfabricast.so", "libfabricast.so.0"] {
+            symlink(&library, folder.path().join(name)).unwrap();
+        }
+        let installed = Self { folder };
+        fs::create_dir(installed.components()).unwrap();
+        let component = installed.components().join("mca_coll_fabricast.so");
+        succeeded(
+            &Command::new(BUILD).arg(installed.folder.path()).arg(component).output().unwrap(),
+        );
+        installed
+    }
+
+    fn program(&self) -> PathBuf {
+        self.folder.path().join("program")
+    }
+
+    fn components(&self) -> PathBuf {
+        self.folder.path().join("openmpi")
+    }
+
+    /// `mpirun`, without a socket. What follows are its arguments.
+    fn mpirun(&self, mode: &str) -> Command {
+        let mut mpirun = Command::new("mpirun");
+        mpirun.arg("--oversubscribe").stdin(Stdio::null());
+        mpirun.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        // The kernels of containers refuse it, which Open MPI tells at length.
+        mpirun.env("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+        let components = format!("{}:SYS_DEFAULT", self.components().display());
+        mpirun.env("OMPI_MCA_mca_base_component_path", components);
+        mpirun.env("OMPI_MCA_coll_fabricast_after", "1").env("FABRICAST_MPI", mode);
+        mpirun.env("OMPI_MCA_coll_fabricast_verbose", "1");
+        mpirun.env_remove(Settings::SOCKET).env_remove(Settings::NODE);
+        mpirun
+    }
+
+    /// `mpirun` for so many ranks, on nodes of the first agent.
+    fn at(&self, cluster: &Cluster, mode: &str, ranks: usize) -> Command {
+        let mut mpirun = self.mpirun(mode);
+        mpirun.env(Settings::SOCKET, cluster.socket(0)).env("FABRICAST_MPI_NODES", "n0,n1,n4");
+        mpirun.args(["-n", &ranks.to_string()]);
+        mpirun
+    }
+}
+
+/// Output and errors of a process, after a success.
+fn succeeded(output: &Output) -> (String, String) {
+    let (said, wrong) =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text)).into();
+    assert!(output.status.success(), "{:?}: {said}{wrong}", output.status);
+    (said.into_owned(), wrong.into_owned())
+}
+
+fn started(command: &mut Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+async fn ended(child: Child) -> Output {
+    let output = spawn_blocking(move || child.wait_with_output());
+    timeout(PATIENCE, output).await.expect("ends in time").unwrap().unwrap()
+}
+
+/// Waits until no group of a communicator is left.
+async fn no_group_is_left(cluster: &Cluster) {
+    eventually("the groups have ended", async || match cluster.client.groups().await.first() {
+        None => Ok(()),
+        Some(group) => Err(format!("there is {}", group.name)),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn operations_on_communicators_of_many_kinds_have_the_right_results() {
+    let installed = Installed::with("collectives");
+    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    let mut mpirun = installed.at(&cluster, "require", 4);
+    let running = started(mpirun.arg(installed.program()).arg("outlive"));
+    let (said, told) = succeeded(&ended(running).await);
+    assert_eq!(said, "ok\n", "{told}");
+    assert!(told.contains("'MPI_COMM_WORLD', 4 ranks: 13 allgather"), "{told}");
+    no_group_is_left(&cluster).await;
+}
+
+#[tokio::test]
+async fn the_same_program_runs_without_fabricast() {
+    let installed = Installed::with("collectives");
+    for (mode, why) in [("off", ""), ("try", "FABRICAST_SOCKET is not set")] {
+        let running = started(installed.mpirun(mode).args(["-n", "3"]).arg(installed.program()));
+        let (said, told) = succeeded(&ended(running).await);
+        assert_eq!(said, "ok\n");
+        assert!(told.contains(why) && told.is_empty() == why.is_empty(), "{told}");
+    }
+    let running = started(installed.mpirun("require").args(["-n", "3"]).arg(installed.program()));
+    let output = ended(running).await;
+    let told = String::from_utf8_lossy(&output.stderr);
+    let sentence = "communicator 'MPI_COMM_WORLD' of 3 ranks cannot use Fabricast, as \
+                    FABRICAST_MPI=require demands: rank 0: FABRICAST_SOCKET is not set";
+    assert!(!output.status.success() && told.contains(sentence), "{told}");
+}
+
+#[tokio::test]
+async fn ranks_without_an_agent_keep_all_others_from_fabricast() {
+    let installed = Installed::with("collectives");
+    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    let mut mpirun = installed.at(&cluster, "try", 2);
+    mpirun.arg(installed.program()).args([":", "-n", "1", "-x", "FABRICAST_SOCKET=/nowhere"]);
+    let (said, told) = succeeded(&ended(started(mpirun.arg(installed.program()))).await);
+    assert_eq!(said, "ok\n");
+    assert!(told.contains("by the next module: rank 2: "), "{told}");
+    assert!(!told.contains("0 without Fabricast"), "{told}");
+}
+
+#[tokio::test]
+async fn ranks_with_other_settings_keep_all_others_from_fabricast() {
+    let installed = Installed::with("collectives");
+    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    for (setting, why) in [
+        ("OMPI_MCA_coll_fabricast_least_ranks=3", "rank 2 has other settings"),
+        ("FABRICAST_MPI=off", "rank 2 lacks coll_fabricast, or has it off"),
+    ] {
+        let mut mpirun = installed.at(&cluster, "try", 2);
+        mpirun.arg(installed.program()).args([":", "-n", "1", "env", setting]);
+        let (said, told) = succeeded(&ended(started(mpirun.arg(installed.program()))).await);
+        assert_eq!(said, "ok\n");
+        assert!(told.contains(why), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn two_jobs_at_once_have_groups_of_their_own() {
+    let installed = Installed::with("many");
+    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    // The second has ranks at both agents.
+    let mut spread = installed.at(&cluster, "require", 2);
+    spread.arg(installed.program()).args(["40", "9", ":", "-n", "2"]);
+    spread.args(["-x", &format!("{}={}", Settings::SOCKET, cluster.socket(1).display())]);
+    spread.args(["-x", "FABRICAST_MPI_NODES=n9,n12"]).arg(installed.program()).args(["40", "9"]);
+    let mut first = installed.at(&cluster, "require", 2);
+    let first = started(first.arg(installed.program()).args(["40", "3"]));
+    let second = started(&mut spread);
+    for running in [first, second] {
+        let (said, told) = succeeded(&ended(running).await);
+        assert_eq!(said, "ok\n");
+        assert!(told.contains("1 barrier, 0 bytes; 1 by the next module\n"), "{told}");
+    }
+    no_group_is_left(&cluster).await;
+}
+
+#[tokio::test]
+async fn a_thousand_communicators_come_and_go_with_few_table_entries() {
+    let installed = Installed::with("many");
+    let cluster = Cluster::start(Layout { colors: 2, ..Layout::leaf_spine() }).await;
+    let mut mpirun = installed.at(&cluster, "require", 2);
+    let running = started(mpirun.arg(installed.program()).args(["1000", "200"]));
+    let (said, told) = succeeded(&ended(running).await);
+    assert_eq!(said, "ok\n", "{told}");
+    assert!(told.contains("1001 communicators of rank 0, 951 without Fabricast"), "{told}");
+    no_group_is_left(&cluster).await;
+}
+
+#[tokio::test]
+async fn a_rank_that_is_killed_is_an_error_of_the_others() {
+    let installed = Installed::with("failing");
+    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    let mut mpirun = installed.at(&cluster, "require", 3);
+    mpirun.arg("--enable-recovery").arg(installed.program()).arg("die");
+    let output = ended(started(&mut mpirun)).await;
+    let said = String::from_utf8_lossy(&output.stdout);
+    for rank in [0, 2] {
+        assert!(said.contains(&format!("rank {rank} got an error\n")), "{output:?}");
+    }
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("FABRICAST_MEMBERS_FAILED: members 1 failed"), "{told}");
+    no_group_is_left(&cluster).await;
+}
+
+/// Starts a program at an agent, and kills the agent when it runs.
+async fn lose_the_agent(arguments: &[&str]) -> (bool, String) {
+    let installed = Installed::with("failing");
+    let mut cluster = Cluster::start(Layout::leaf_spine()).await;
+    let mut mpirun = installed.at(&cluster, "require", 3);
+    mpirun.arg(installed.program()).args(arguments).stdout(Stdio::piped());
+    let mut running = tokio::process::Command::from(mpirun).kill_on_drop(true).spawn().unwrap();
+    let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
+    let first = timeout(PATIENCE, lines.next_line()).await.expect("runs in time").unwrap();
+    assert_eq!(first.as_deref(), Some("running"));
+    cluster.operating[0].kill();
+    let mut said = String::new();
+    while let Some(line) = timeout(PATIENCE, lines.next_line()).await.expect("goes on").unwrap() {
+        said.push_str(&line);
+    }
+    let status = timeout(PATIENCE, running.wait()).await.expect("ends in time").unwrap();
+    (status.success(), said)
+}
+
+#[tokio::test]
+async fn a_lost_agent_is_an_error_for_programs_that_take_errors() {
+    let (succeeded, said) = lose_the_agent(&["expect"]).await;
+    assert!(!succeeded, "they end without MPI_Finalize");
+    for rank in 0..3 {
+        assert!(said.contains(&format!("rank {rank} got an error")), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_lost_agent_ends_other_programs() {
+    let (succeeded, said) = lose_the_agent(&[]).await;
+    assert!(!succeeded && said.is_empty(), "{said}");
+}
