@@ -10,23 +10,26 @@
 #include <unistd.h>
 
 #include "opal/runtime/opal_progress.h"
+#include "opal/util/info.h"
 
 /* Time after which a rank that waits lets Open MPI progress other messages. */
 #define TURN_MS 1
 
+enum { HAS_FAILED, HAS_JOINED, DECLINES };
+
 /* What each rank tells the others. */
 typedef struct vote {
-    int32_t has_joined;
+    int32_t answer; /* HAS_JOINED, HAS_FAILED, DECLINES */
     uint32_t member; /* rank in the group */
 } vote_t;
 
 #define NAME_SIZE 256
 
-/* Keeps what failed, and why. Returns 0. */
+/* Keeps what failed, and why. Returns HAS_FAILED, which is 0. */
 static int failed(module_t *module, const char *what)
 {
     snprintf(module->why, sizeof module->why, "%s: %s", what, fabricast_error_text());
-    return 0;
+    return HAS_FAILED;
 }
 
 /* Makes a name that no group has had. */
@@ -40,18 +43,34 @@ static void name_group(const module_t *module, char *name)
              OMPI_PROC_MY_NAME->jobid, module->comm->c_contextid, (unsigned long long)chance);
 }
 
-/* Joins the group. Returns 1 if this process is a member and takes part. */
+/* Returns 1 if the program does not want Fabricast for this communicator. */
+static int is_declined(const communicator_t *comm)
+{
+    char value[8] = "";
+    int is_set = 0;
+
+    if (comm->super.s_info != NULL)
+        opal_info_get(comm->super.s_info, "coll_fabricast", sizeof value - 1, value, &is_set);
+    return is_set && strcmp(value, "off") == 0;
+}
+
+/* Joins the group, and takes part. */
 static int join(module_t *module, const char *name)
 {
-    fabricast_client *client = attached_client(module->why);
+    fabricast_client *client;
 
+    if (is_declined(module->comm)) {
+        snprintf(module->why, sizeof module->why, "it has the info coll_fabricast=off");
+        return DECLINES;
+    }
+    client = attached_client(module->why);
     if (client == NULL)
-        return 0;
+        return HAS_FAILED;
     if (fabricast_join(client, name, &module->group) != FABRICAST_OK)
         return failed(module, "join the group");
     if (fabricast_take_part(module->group) != FABRICAST_OK)
         return failed(module, "take part");
-    return 1;
+    return HAS_JOINED;
 }
 
 /* Waits until all ranks take part. Returns 1 if so. */
@@ -77,7 +96,7 @@ static int read_votes(module_t *module, const vote_t *votes)
 {
     module->is_in_order = 1;
     for (int rank = 0; rank < module->size; rank++) {
-        if (!votes[rank].has_joined)
+        if (votes[rank].answer != HAS_JOINED)
             return rank;
         module->members[rank] = votes[rank].member;
         module->places[rank] = 0;
@@ -111,10 +130,10 @@ void leave_group(module_t *module)
 }
 
 /* Ends the forming, on all ranks alike. One of them tells of it. */
-static void end(module_t *module, int is_formed, int tells)
+static void end(module_t *module, int is_formed, int is_wanted, int tells)
 {
     const component_t *component = &mca_coll_fabricast_component;
-    int is_required = component->settings.mode == MODE_REQUIRE;
+    int is_required = is_wanted && component->settings.mode == MODE_REQUIRE;
 
     module->state = is_formed ? FORMED : LEFT_ALONE;
     if (is_formed) {
@@ -129,7 +148,8 @@ static void end(module_t *module, int is_formed, int tells)
             is_required ? "cannot use Fabricast, as FABRICAST_MPI=require demands"
                         : "is left to the next module",
             module->why);
-    refuse_if_required(module->comm);
+    if (is_wanted)
+        refuse_if_required(module->comm);
 }
 
 void form_group(module_t *module)
@@ -139,7 +159,7 @@ void form_group(module_t *module)
     next_t *next = &module->next;
     vote_t *votes = calloc(module->size, sizeof *votes), own = {0};
     char name[NAME_SIZE] = "";
-    int code, missing = -1, mine, all = 0;
+    int code, missing = -1, is_wanted = 1, mine, all = 0;
 
     module->state = FORMING;
     memcpy(module->name, comm->c_name, sizeof module->name);
@@ -150,23 +170,26 @@ void form_group(module_t *module)
     if (is_first)
         name_group(module, name);
     code = next->bcast(name, sizeof name, MPI_BYTE, 0, comm, next->bcast_module);
-    own.has_joined = code == OMPI_SUCCESS && join(module, name);
+    if (code == OMPI_SUCCESS)
+        own.answer = join(module, name);
     own.member = fabricast_group_rank(module->group);
     if (code == OMPI_SUCCESS)
         code = next->allgather(&own, sizeof own, MPI_BYTE, votes, sizeof own, MPI_BYTE, comm,
                                next->allgather_module);
     if (code == OMPI_SUCCESS)
         missing = read_votes(module, votes);
+    if (missing >= 0)
+        is_wanted = votes[missing].answer != DECLINES;
     free(votes);
     if (code != OMPI_SUCCESS || missing >= 0) {
         if (code == OMPI_SUCCESS)
             share_reason(module, missing);
-        end(module, 0, is_first);
+        end(module, 0, is_wanted, is_first);
         return;
     }
     mine = wait_for_all(module);
     code = next->allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, next->allreduce_module);
     if (mine && !all)
         snprintf(module->why, sizeof module->why, "some ranks did not see the others take part");
-    end(module, code == OMPI_SUCCESS && all, is_first);
+    end(module, code == OMPI_SUCCESS && all, 1, is_first);
 }

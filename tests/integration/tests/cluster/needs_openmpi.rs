@@ -30,10 +30,14 @@ struct Installed {
 impl Installed {
     /// Builds the component, and a program with all warnings.
     fn with(program: &str) -> Self {
+        Self::with_source(&Path::new(PROGRAMS).join(program).with_extension("c"))
+    }
+
+    fn with_source(source: &Path) -> Self {
         let installed = Self::alone();
         let mut mpicc = Command::new("mpicc");
         mpicc.args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o"]);
-        mpicc.arg(installed.program()).arg(Path::new(PROGRAMS).join(program).with_extension("c"));
+        mpicc.arg(installed.program()).arg(source);
         succeeded(&mpicc.output().unwrap());
         installed
     }
@@ -167,6 +171,21 @@ async fn ranks_with_other_settings_keep_all_others_from_fabricast() {
         assert_eq!(said, "ok\n");
         assert!(told.contains(why), "{told}");
     }
+}
+
+#[tokio::test]
+async fn the_example_measures_with_fabricast_and_without() {
+    let source = Path::new(BUILD).with_file_name("examples/latency.c");
+    let installed = Installed::with_source(&source);
+    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    let mut mpirun = installed.at(&cluster, "require", 2);
+    let running = started(mpirun.arg(installed.program()).args(["1", "32"]));
+    let (said, told) = succeeded(&ended(running).await);
+    for operation in ["barrier", "bcast", "allreduce", "allreduce_double", "reduce", "allgather"] {
+        assert!(said.contains(&format!("\n{operation} ")), "{said}");
+    }
+    assert!(told.contains("it has the info coll_fabricast=off\n"), "{told}");
+    assert!(told.contains(" 20 barrier, "), "{told}");
 }
 
 #[tokio::test]
