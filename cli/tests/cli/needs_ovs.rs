@@ -119,3 +119,33 @@ fn a_lab_that_cannot_be_made_leaves_nothing() {
     let output = run(&run_folder, "stop", &[]);
     assert!(output.status.success(), "{output:?}");
 }
+
+mod needs_openmpi {
+    use super::*;
+
+    const SPEC: &str = "kind = 'leaf-spine'\nleaves = 2\nspines = 1\nendpoints_per_leaf = 2\n";
+    const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/integration/mpi/many.c");
+
+    #[test]
+    fn mpi_programs_run_on_the_hosts_of_the_lab() {
+        let lab = Lab(tempfile::tempdir().expect("a folder"));
+        let file = |name| lab.0.path().join(name).to_string_lossy().into_owned();
+        std::fs::write(file("spec.toml"), SPEC).expect("a file");
+        let mut mpicc = Command::new("mpicc");
+        let output = mpicc.args([PROGRAM, "-o", &file("many")]).output().expect("mpicc runs");
+        assert!(output.status.success(), "{output:?}");
+        lab.succeeds("start", &[&file("spec.toml")]);
+        let said = lab.refused("mpirun", &["-n", "none", "true"], 2);
+        assert!(said.contains("usage"), "{said}");
+        let words = ["-n", "5", "sh", "-c", "echo $(hostname) at $FABRICAST_SOCKET"];
+        let said = lab.succeeds("mpirun", &words);
+        let mut lines: Vec<&str> = said.lines().collect();
+        lines.sort_unstable();
+        let run = lab.folder().canonicalize().expect("a folder");
+        let at = |host| format!("{host} at {}/{host}.socket", run.display());
+        assert_eq!(lines, ["h0", "h0", "h1", "h2", "h3"].map(at));
+        let many = file("many");
+        assert_eq!(lab.succeeds("mpirun", &["-n", "3", &many, "5", "2"]), "ok\n");
+        assert_eq!(lab.run("mpirun", &["-n", "2", "sh", "-c", "exit 7"]).status.code(), Some(7));
+    }
+}
