@@ -101,7 +101,7 @@ static int register_parameters(void)
     return OPAL_SUCCESS;
 }
 
-/* Reads the mode. An unknown one ends the job rather than being taken for another. */
+/* Reads the mode. An unknown one is told, and counts as off. */
 static int read_mode(const char *text, int32_t *mode)
 {
     static const char *const names[] = {"off", "try", "require"};

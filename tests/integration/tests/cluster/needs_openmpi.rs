@@ -36,7 +36,7 @@ impl Installed {
     fn with_source(source: &Path) -> Self {
         let installed = Self::alone();
         let mut mpicc = Command::new("mpicc");
-        mpicc.args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o"]);
+        mpicc.args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]);
         mpicc.arg(installed.program()).arg(source);
         succeeded(&mpicc.output().unwrap());
         installed
@@ -131,7 +131,11 @@ async fn operations_on_communicators_of_many_kinds_have_the_right_results() {
 #[tokio::test]
 async fn the_same_program_runs_without_fabricast() {
     let installed = Installed::with("collectives");
-    for (mode, why) in [("off", ""), ("try", "FABRICAST_SOCKET is not set")] {
+    for (mode, why) in [
+        ("off", ""),
+        ("on", "FABRICAST_MPI is 'on', and not off, try or require"),
+        ("try", "FABRICAST_SOCKET is not set"),
+    ] {
         let running = started(installed.mpirun(mode).args(["-n", "3"]).arg(installed.program()));
         let (said, told) = succeeded(&ended(running).await);
         assert_eq!(said, "ok\n");
@@ -217,6 +221,18 @@ async fn a_thousand_communicators_come_and_go_with_few_table_entries() {
     let (said, told) = succeeded(&ended(running).await);
     assert_eq!(said, "ok\n", "{told}");
     assert!(told.contains("1001 communicators of rank 0, 951 without Fabricast"), "{told}");
+    no_group_is_left(&cluster).await;
+}
+
+#[tokio::test]
+async fn threads_use_communicators_at_once() {
+    let installed = Installed::with("threads");
+    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    let mut mpirun = installed.at(&cluster, "require", 3);
+    let running = started(mpirun.arg(installed.program()));
+    let (said, told) = succeeded(&ended(running).await);
+    assert_eq!(said, "ok\n", "{told}");
+    assert_eq!(told.matches(" 78 allreduce, 39 bcast, ").count(), 3, "{told}");
     no_group_is_left(&cluster).await;
 }
 
