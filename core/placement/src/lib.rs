@@ -20,12 +20,15 @@
 //! - JOB-1: jobs placed by [`JobAllocator::allocate`] or [`JobAllocator::reserve`] share no link.
 //! - JOB-2: the free nodes, and the nodes that would be chosen, depend on the present jobs only,
 //!   not on the order in which they came.
+//!
+//! [`share::ShareLedger`] decides how many multicast groups a job may form.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod allocator;
 pub mod hostlist;
 mod job;
 mod refusal;
+pub mod share;
 pub mod slurm;
 mod topology;
 
