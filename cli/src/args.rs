@@ -40,6 +40,21 @@ pub(crate) struct ServerArgs {
     pub(crate) plaintext: bool,
 }
 
+/// Token of a job, for its groups.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct JobTokenArgs {
+    /// Token of the job that the groups belong to.
+    #[arg(long, env = "FABRICAST_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    job_token: Option<String>,
+}
+
+impl JobTokenArgs {
+    /// The token; empty without one.
+    pub(crate) fn text(&self) -> String {
+        self.job_token.clone().unwrap_or_default()
+    }
+}
+
 /// Numbers of colors that a fabric can have.
 pub(crate) fn colors() -> clap::builder::RangedI64ValueParser<u16> {
     value_parser!(u16).range(1..=i64::from(MAX_COLORS))

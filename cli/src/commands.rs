@@ -26,6 +26,7 @@ mod plan;
 mod route;
 mod router;
 mod run;
+mod slurm;
 mod status;
 mod store;
 mod switch;
@@ -74,6 +75,7 @@ commands! {
     #[command(subcommand)] Route(route::RouteCommand),
     #[command(subcommand)] Plan(plan::PlanCommand),
     #[command(subcommand)] Job(job::JobCommand),
+    #[command(subcommand)] Slurm(slurm::SlurmCommand),
     #[command(subcommand)] Collective(collective::CollectiveCommand),
     Eval(eval::EvalArgs),
     #[command(subcommand)] Group(group::GroupCommand),

@@ -162,6 +162,7 @@ fn messages(graph: &Graph) -> Vec<v1::FormGroupsRequest> {
         request_id: "job".to_owned(),
         job: "job".to_owned(),
         groups: groups.to_vec(),
+        ..Default::default()
     };
     groups.chunks(PER_MESSAGE / GRID[0]).map(message).collect()
 }

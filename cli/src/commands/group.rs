@@ -9,7 +9,7 @@ use clap::{Args, Subcommand, value_parser};
 use fabricast_proto::v1;
 use fabricast_rpc::request_id;
 
-use crate::args::{Format, ServerArgs};
+use crate::args::{Format, JobTokenArgs, ServerArgs};
 use crate::command::{Globals, Run};
 use crate::dry_run;
 use crate::failure::Failure;
@@ -123,6 +123,8 @@ pub(crate) struct NewGroupArgs {
     /// Never merge the group with others.
     #[arg(long)]
     exclusive: bool,
+    #[command(flatten)]
+    token: JobTokenArgs,
     /// Endpoints that are expected to join; helps to choose the MGID.
     #[arg(long, value_name = "ENDPOINT,...", value_delimiter = ',')]
     expect: Vec<String>,
@@ -225,6 +227,7 @@ async fn join(
         }),
         job: options.job.unwrap_or_default(),
         complete_at_member_count: options.complete_at.unwrap_or_default(),
+        job_token: options.token.text(),
     };
     let answer = host.answer(host.agent().join_group(request)).await?;
     Ok(answer.membership.unwrap_or_default())

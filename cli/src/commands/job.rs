@@ -1,7 +1,8 @@
-//! `fabricast job`: nodes for jobs, so that no two jobs share a link.
+//! `fabricast job`: nodes for jobs, so that no two jobs share a link, and groups for jobs.
 
 mod plan;
-mod running;
+mod reserve;
+pub(crate) mod running;
 mod text;
 
 use clap::{Subcommand, value_parser};
@@ -11,7 +12,7 @@ use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::remote::block_on;
 
-/// Give nodes to jobs, so that no two jobs share a link.
+/// Give nodes to jobs, so that no two jobs share a link, and reserve groups for them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum JobCommand {
     /// Place jobs without a running control plane; exit 1 if a job finds no room.
@@ -21,7 +22,12 @@ pub(crate) enum JobCommand {
     Plan(plan::PlanArgs),
     /// Allocate nodes to a job on a running control plane; exit 1 if it finds no room.
     Allocate(running::AllocateArgs),
-    /// End a job and free its nodes.
+    /// Reserve groups for a job on a running control plane; exit 1 if it may not have them.
+    ///
+    /// Prints the variables that the job's processes need. The same command with the same token
+    /// extends the reservation.
+    Reserve(reserve::ReserveArgs),
+    /// End a job and free its nodes, and all groups that were reserved for it.
     Release {
         /// Name of the job.
         job: String,
@@ -31,14 +37,14 @@ pub(crate) enum JobCommand {
         #[command(flatten)]
         server: ServerArgs,
     },
-    /// Show a job with its class and nodes.
+    /// Show a job with its class, its groups and its nodes.
     Show {
         /// Name of the job.
         job: String,
         #[command(flatten)]
         server: ServerArgs,
     },
-    /// List all jobs with class and nodes.
+    /// List all jobs with class, groups and nodes.
     List {
         #[command(flatten)]
         server: ServerArgs,
@@ -61,6 +67,7 @@ impl Run for JobCommand {
         match self {
             Self::Plan(args) => plan::run(&args, format),
             Self::Allocate(args) => block_on(running::allocate(args, format)),
+            Self::Reserve(args) => block_on(reserve::reserve(args, format)),
             Self::Release { job, dry_run, server } => {
                 block_on(running::release(job, dry_run, &server, format))
             }

@@ -120,7 +120,9 @@ impl Run for TopologyCommand {
             }
             Self::Presets => output::print(format, &Presets::all(), Presets::text),
             Self::Import { file, out } => import(&file, out.as_deref(), format),
-            Self::Export { file } if format == Format::Slurm => export_slurm(&file),
+            Self::Export { file } if format == Format::Slurm => {
+                output::print_text(&slurm_conf(&Topology::read(&file)?)?)
+            }
             Self::Export { file } => output::print_text(&Topology::read(&file)?.text),
             Self::Discover { adapter, port, out } => discover(adapter, port, out.as_deref()),
             Self::Download { out, server } => {
@@ -241,8 +243,14 @@ fn differences(topology: &Topology, slurm: &Path) -> Result<Vec<String>, Failure
     Ok(differences.iter().map(ToString::to_string).collect())
 }
 
-fn export_slurm(file: &str) -> Result<(), Failure> {
-    let ours = JobInput::of_topology(&Topology::read(file)?, None)?;
+/// Writes a topology as Slurm's topology.conf; nodes that it cannot have are told on standard
+/// error.
+///
+/// # Errors
+///
+/// The topology is no fat tree, or has names that Slurm does not take.
+pub(crate) fn slurm_conf(topology: &Topology) -> Result<String, Failure> {
+    let ours = JobInput::of_topology(topology, None)?;
     ours.check_names()?;
     let JobInput { positions, names, .. } = ours;
     let out = (0u32..).zip(&names.nodes).filter(|(node, _)| positions.leaf_of(*node).is_none());
@@ -250,7 +258,7 @@ fn export_slurm(file: &str) -> Result<(), Failure> {
         let why = positions.left_out(node).map_or_else(String::new, |why| format!(": {why}"));
         output::notice(&format!("fabricast: node '{name}' is left out{why}"));
     }
-    output::print_text(&SlurmTopology::of(&positions, &names).write())
+    Ok(SlurmTopology::of(&positions, &names).write())
 }
 
 /// Describes a topology for the demo.

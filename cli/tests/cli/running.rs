@@ -12,6 +12,8 @@ mod guest;
 mod maintenance;
 #[path = "running/recording.rs"]
 mod recording;
+#[path = "running/shares.rs"]
+mod shares;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -154,6 +156,9 @@ fn everything_is_driven_from_the_command_line() {
     drift::tables_drift_and_are_repaired(&up);
     recording::the_run_is_recorded_and_played_again(&up);
     batches::a_job_comes_and_goes_with_all_its_groups(&up);
+    shares::a_job_gets_its_share_by_hand(&up);
+    shares::a_job_of_slurm_gets_its_share_and_gives_it_back(&up);
+    shares::jobs_that_slurm_does_not_know_are_swept(&up);
     endpoint_names::endpoints_are_named_by_guid(&up);
     unknown_names_are_refused(&up);
     groups_end(&up);

@@ -88,7 +88,7 @@ impl std::fmt::Debug for Run {
 }
 
 impl Run {
-    fn of(arguments: &[&str], output: &Output) -> Self {
+    pub(crate) fn of(arguments: &[&str], output: &Output) -> Self {
         Self {
             arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
             code: output.status.code().unwrap_or(-1),

@@ -42,8 +42,8 @@ impl Session {
     /// Connects to the agent and attaches the process.
     pub(crate) async fn begin(settings: Settings) -> Result<Self, Error> {
         let mut calls = connect(&settings.socket).await?;
-        let Settings { process, node, share_from, .. } = settings;
-        let request = v1::AttachProcessRequest { process: process.clone(), node };
+        let Settings { process, node, share_from, job_token, .. } = settings;
+        let request = v1::AttachProcessRequest { process: process.clone(), node, job_token };
         let mut answers = calls.attach_process(request).await.map_err(Error::of_call)?.into_inner();
         let answer = answers.message().await.map_err(Error::of_call)?;
         let Some(v1::AttachProcessResponse { session: number, node }) = answer else {

@@ -19,6 +19,7 @@ pub struct Settings {
     pub(crate) process: String,
     pub(crate) node: String,
     pub(crate) share_from: usize,
+    pub(crate) job_token: String,
 }
 
 impl Settings {
@@ -28,6 +29,8 @@ impl Settings {
     pub const PROCESS: &str = "FABRICAST_PROCESS";
     /// Variable with the node that the process is on.
     pub const NODE: &str = "FABRICAST_NODE";
+    /// Variable with the token of the job that the process belongs to.
+    pub const TOKEN: &str = "FABRICAST_TOKEN";
     /// Variable with the group that a launcher has put the process into.
     pub const GROUP: &str = "FABRICAST_GROUP";
     /// Variable with the rank of the process in that group.
@@ -38,13 +41,15 @@ impl Settings {
     /// Default of [`Self::share_from`], in bytes. `cargo xtask figures` measures the gain.
     pub const SHARE_FROM: usize = 64 << 10;
 
-    /// Settings for the agent at a socket. By default the process is called `pid-NUMBER` and runs
-    /// on the only node that the agent serves.
+    /// Settings for the agent at a socket. By default the process is called `pid-NUMBER`, runs on
+    /// the only node that the agent serves, and belongs to the job whose token [`Self::TOKEN`] has,
+    /// if it is set.
     #[must_use]
     pub fn at(socket: impl Into<PathBuf>) -> Self {
         let process = format!("pid-{}", std::process::id());
         let share_from = Self::SHARE_FROM;
-        Self { socket: socket.into(), process, node: String::new(), share_from }
+        let job_token = env::var(Self::TOKEN).unwrap_or_default();
+        Self { socket: socket.into(), process, node: String::new(), share_from, job_token }
     }
 
     /// Settings from the environment: [`Self::SOCKET`], and [`Self::PROCESS`] and [`Self::NODE`] if
@@ -72,6 +77,13 @@ impl Settings {
     #[must_use]
     pub fn node(self, name: impl Into<String>) -> Self {
         Self { node: name.into(), ..self }
+    }
+
+    /// Sets the token of the job that the process belongs to; groups named `job/JOB/...` are joined
+    /// with it.
+    #[must_use]
+    pub fn job_token(self, token: impl Into<String>) -> Self {
+        Self { job_token: token.into(), ..self }
     }
 
     /// Sets the shortest payload, in bytes, that goes through memory shared with the agent, if it

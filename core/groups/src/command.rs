@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::hints::MgidHints;
 use crate::ids::{Gn, Incarnation, Moment, Pn, Revision};
-use crate::job::{CreateJob, JobRecord};
+use crate::job::{CreateJob, JobRecord, ReserveJob};
 use crate::names::{Address, EndpointName, GroupName, JobName, NodeName, ProcessName, RequestId};
 use crate::record::{Change, GroupRecord, MemberRecord, NodeRecord, Route};
 pub use crate::refusal::{Refusal, TicRefusal};
+use crate::token::JobToken;
 
 /// A mutation of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,13 +38,11 @@ pub enum Command {
     DeleteJobGroups(DeleteJobGroups),
     /// A job gets its nodes.
     CreateJob(CreateJob),
-    /// A job ends and its nodes are free.
-    DeleteJob {
-        /// Request id; a repetition gets the first answer (S1).
-        request_id: RequestId,
-        /// Name of the job.
-        job: JobName,
-    },
+    /// Groups are reserved for a job.
+    ReserveJob(ReserveJob),
+    /// A job ends and its nodes are free; one with a share ends with its groups, a bounded number
+    /// per decision.
+    DeleteJob(DeleteJob),
     /// A node has failed; all its memberships end.
     NodeFailed {
         /// Name of the node.
@@ -143,6 +142,8 @@ pub struct GroupSpec {
     /// Number of members that the group must have had before it is routed; `None` routes it at
     /// once. Ignored if the group exists.
     pub complete_at: Option<NonZeroU32>,
+    /// Token of the job that the group belongs to; needed if a share is reserved for the job.
+    pub token: Option<JobToken>,
 }
 
 impl GroupSpec {
@@ -157,6 +158,7 @@ impl GroupSpec {
             hints: MgidHints::default(),
             job: None,
             complete_at: None,
+            token: None,
         }
     }
 }
@@ -226,6 +228,19 @@ pub struct DeleteJobGroups {
     pub job: JobName,
     /// Groups from this number on are not affected, since they were created after the request.
     pub before: Gn,
+    /// Limit on changed records; no further group is ended beyond it.
+    pub most: usize,
+    /// Groups and memberships that earlier decisions of this request ended.
+    pub ended: JobEnd,
+}
+
+/// Request to end a job, repeated until none of its groups is left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteJob {
+    /// Request id; a repetition gets the first answer (S1).
+    pub request_id: RequestId,
+    /// Name of the job.
+    pub job: JobName,
     /// Limit on changed records; no further group is ended beyond it.
     pub most: usize,
     /// Groups and memberships that earlier decisions of this request ended.
@@ -318,10 +333,14 @@ pub enum Answer {
     },
     /// Answer to `CreateJob`.
     JobCreated(JobRecord),
+    /// To `ReserveJob`: the job with its share.
+    JobReserved(JobRecord),
     /// Answer to `DeleteJob`.
     JobDeleted {
-        /// The revision of the end.
-        revision: Revision,
+        /// Counts over all decisions of this request so far.
+        ended: JobEnd,
+        /// Revision of the end; `None` if groups of the job are left.
+        done: Option<Revision>,
     },
     /// To `DrainNode`: the node as recorded.
     NodeDrain(NodeRecord),

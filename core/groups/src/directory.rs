@@ -11,7 +11,9 @@
 //! - DIR-1: a group's agent is a node with a member in the group; only empty groups have no agent.
 //! - DIR-2: a member's node is up, and the member belongs to the node's present incarnation.
 //! - DIR-3: no MGID belongs to two groups, as their own or as their home, and no endpoint to two
-//!   nodes that are up or to two jobs.
+//!   nodes that are up or to two jobs that were placed here.
+//! - JOB-3: a group of a job with a share is formed and joined with the job's token only, and such
+//!   a job has at most as many groups as were reserved for it.
 //! - DIR-4: no two lives of a node have one incarnation, also if its record was removed between.
 
 use std::collections::{BTreeMap, BTreeSet};

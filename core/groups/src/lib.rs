@@ -34,6 +34,7 @@ pub mod operating;
 pub mod programs;
 pub mod record;
 mod refusal;
+pub mod token;
 pub mod tree;
 pub mod watch;
 

@@ -117,6 +117,8 @@ name!(
 );
 /// Prefix of the names of groups of programs that use IP multicast.
 const PROGRAM_PREFIX: &str = "ip/";
+/// Prefix of the names of groups that only processes of a job may form, before the job's name.
+const JOB_PREFIX: &str = "job/";
 
 impl GroupName {
     /// Returns the name of the group whose members are the programs that have joined an IPv4
@@ -129,6 +131,13 @@ impl GroupName {
     pub fn program_address(&self) -> Option<Ipv4Addr> {
         let text = self.0.strip_prefix(PROGRAM_PREFIX)?;
         text.parse().ok().filter(Ipv4Addr::is_multicast)
+    }
+
+    /// Returns the name of the job that a group named `job/JOB/REST` belongs to; `None` for other
+    /// names.
+    pub fn job(&self) -> Option<JobName> {
+        let (job, rest) = self.0.strip_prefix(JOB_PREFIX)?.split_once('/')?;
+        (!job.is_empty() && !rest.is_empty()).then(|| JobName(SmolStr::new(job)))
     }
 }
 
@@ -156,6 +165,16 @@ name!(
     /// Name of a job, given by its scheduler.
     JobName,
     "job name"
+);
+name!(
+    /// Account of a scheduler that jobs count against.
+    AccountName,
+    "account name"
+);
+name!(
+    /// User who runs a job, as its scheduler says.
+    UserName,
+    "user name"
 );
 name!(
     /// Name of a layer: groups of which no two share an endpoint. A hint for the choice of MGIDs.
@@ -195,6 +214,15 @@ mod tests {
         assert_eq!((name.as_str(), name.program_address()), ("ip/239.1.2.3", Some(address)));
         for other in ["ip/10.0.0.1", "ip/239.1.2", "ip/239.1.2.03", "239.1.2.3", "ip/"] {
             assert_eq!(GroupName::new(other).unwrap().program_address(), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_group_named_after_a_job_belongs_to_it() {
+        let job = |name: &str| GroupName::new(name).unwrap().job().map(String::from);
+        assert_eq!(job("job/slurm-7/ring/1").as_deref(), Some("slurm-7"));
+        for other in ["job/7", "job/7/", "job//a", "jobs/7/a", "7/a", "a/job/7/b"] {
+            assert_eq!(job(other), None, "{other}");
         }
     }
 

@@ -344,6 +344,9 @@ pub enum Outcome {
     JobDeleted {
         /// The revision of the end.
         revision: Revision,
+        /// Groups and memberships that ended with it.
+        #[serde(default)]
+        ended: JobEnd,
     },
 }
 

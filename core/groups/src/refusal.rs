@@ -197,6 +197,33 @@ pub enum Refusal {
         /// Id of the request.
         request_id: RequestId,
     },
+    /// A group of a job was to be formed or joined without the job's token, or with another.
+    #[error(
+        "group {group:?} belongs to job {job:?}: {}",
+        if *given { "the token is not that of the job" } else { "its token is required" }
+    )]
+    TokenRefused {
+        /// Name of the group.
+        group: GroupName,
+        /// The job.
+        job: JobName,
+        /// True if a token was given.
+        given: bool,
+    },
+    /// The job has as many groups as were reserved for it.
+    #[error("job {job:?} has {limit} groups, as many as were reserved for it")]
+    ShareUsed {
+        /// Name of the job.
+        job: JobName,
+        /// Groups that were reserved.
+        limit: u32,
+    },
+    /// The job is being released.
+    #[error("job {job:?} is being released")]
+    JobEnding {
+        /// Name of the job.
+        job: JobName,
+    },
     /// An endpoint belongs to another job.
     #[error("endpoint {endpoint:?} belongs to job {job:?}")]
     EndpointInJob {

@@ -122,7 +122,8 @@ reload!(
     TicConfig,
     fixed: [
         listen, certificates, advertise, store, leader_lease, route_lease, topology, colors, fault_tolerant, tables,
-        aggregation_entries, aggregation_children, aggregation_parameters, damping as "flapping"
+        aggregation_entries, aggregation_children, aggregation_parameters, damping as "flapping",
+        job_shares
     ],
     free: [limits, watch as "report_timeout, adaptive, on_silence, on_report, on_ports_down, max_silent_percent, probe_timeout or probe_attempts"]
 );

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use fabricast_groups::flaps::FlapDamping;
 use fabricast_groups::watch::WatchConfig;
+use fabricast_placement::share::ShareRules;
 use fabricast_rpc::Limits;
 use fabricast_store::StoreLocation;
 use fabricast_topology::TableKind;
 use serde::Deserialize;
 
 use crate::detection::{Expel, RawAdaptive, RawDetection, RawFlapping};
+use crate::job_shares::RawJobShares;
 use crate::limits::RawLimits;
 use crate::load::Role;
 use crate::ports;
@@ -59,6 +61,8 @@ pub struct TicConfig {
     pub watch: WatchConfig,
     /// Damping of nodes that come and go.
     pub damping: FlapDamping,
+    /// Limits on the groups that jobs may reserve.
+    pub job_shares: ShareRules,
 }
 
 /// Section `[tic]` as written.
@@ -135,6 +139,8 @@ pub struct RawTicConfig {
     pub max_silent_percent: u8,
     /// Damping of nodes that come and go, as `[tic.flapping]`.
     pub flapping: RawFlapping,
+    /// Groups that jobs may reserve, as `[tic.job_shares]`.
+    pub job_shares: RawJobShares,
     /// Timeout of one probe. Default 500ms: a thousand times a round trip
     /// in a cluster, so only the dead miss it.
     #[serde(with = "humantime_serde")]
@@ -169,6 +175,7 @@ impl Default for RawTicConfig {
             on_ports_down: Expel::Probe,
             max_silent_percent: 55,
             flapping: RawFlapping::default(),
+            job_shares: RawJobShares::default(),
             probe_timeout: Duration::from_millis(500),
             probe_attempts: 2,
         }
@@ -234,6 +241,7 @@ impl Role for TicConfig {
                 max_silent_percent: raw.max_silent_percent,
             },
             damping,
+            job_shares: raw.job_shares.rules(raw.colors),
         })
     }
 }

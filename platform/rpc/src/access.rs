@@ -160,6 +160,7 @@ const TABLE: &[Calls] = &[
         "JobService",
         &[
             ("CreateJob", ADMIN, Nothing),
+            ("ReserveJob", ADMIN, Nothing),
             ("DeleteJob", ADMIN, Nothing),
             ("GetJob", ADMIN, Nothing),
             ("ListJobs", ADMIN, Nothing),

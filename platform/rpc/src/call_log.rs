@@ -11,7 +11,7 @@ use fabricast_telemetry::audit;
 use fabricast_telemetry::metrics::{CALLS, Outcome};
 use http::{Request, Response};
 use http_body_util::{BodyExt, BodyStream, StreamBody};
-use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor};
+use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, Value};
 use tokio_stream::StreamExt;
 use tonic::Code;
 use tonic::body::Body;
@@ -23,6 +23,8 @@ use crate::middleware::{InnerService, Middleware};
 /// First words of the names of calls that change nothing.
 const READING: [&str; 10] =
     ["Download", "Explain", "Get", "List", "Plan", "Probe", "Query", "Read", "Receive", "Watch"];
+/// Fields with secrets, which are not written to the audit.
+const SECRETS: [&str; 2] = ["token", "job_token"];
 /// Bytes of the longest request that is written to the audit, with its frame header.
 const AUDITED_BYTES: usize = 16 << 10;
 /// Bytes of flag and length before a message.
@@ -138,11 +140,29 @@ fn text_of(bytes: &[u8], method: &MethodDescriptor) -> String {
     }
     let text = DynamicMessage::decode(method.input(), message)
         .ok()
-        .and_then(|message| serde_json::to_string(&message).ok())
+        .and_then(|mut message| {
+            hide_secrets(&mut message);
+            serde_json::to_string(&message).ok()
+        })
         .unwrap_or_else(|| "unreadable".to_owned());
     match text.char_indices().nth(KEPT) {
         Some((end, _)) => text[..end].to_owned(),
         None => text,
+    }
+}
+
+/// Hides what only caller and callee may know. Messages are as deep as their descriptors, a few
+/// levels.
+fn hide_secrets(message: &mut DynamicMessage) {
+    for (field, value) in message.fields_mut() {
+        match value {
+            Value::String(text) if SECRETS.contains(&field.name()) => "hidden".clone_into(text),
+            Value::Message(inner) => hide_secrets(inner),
+            Value::List(items) => {
+                items.iter_mut().filter_map(Value::as_message_mut).for_each(hide_secrets);
+            }
+            _ => {}
+        }
     }
 }
 
@@ -194,6 +214,23 @@ mod tests {
         frame.extend(bytes);
         let request = Request::builder().uri("/fabricast.v1.TicService/DeleteGroup");
         request.body(Body::new(Full::from(frame))).unwrap()
+    }
+
+    #[test]
+    fn tokens_are_not_written_to_the_audit() {
+        let join = v1::OperatingAgentServiceJoinGroupRequest {
+            group: "job/7/a".to_owned(),
+            job_token: "0123456789abcdef".to_owned(),
+            ..Default::default()
+        };
+        let many = v1::OperatingAgentServiceJoinManyRequest { joins: vec![join] };
+        let pool = DESCRIPTORS.as_ref().unwrap();
+        let service = pool.get_service_by_name("fabricast.v1.OperatingAgentService").unwrap();
+        let method = service.methods().find(|one| one.name() == "JoinMany").unwrap();
+        let frame = [vec![0; FRAME_HEADER], many.encode_to_vec()].concat();
+        let text = text_of(&frame, &method);
+        assert!(text.contains("job/7/a") && text.contains("hidden"), "{text}");
+        assert!(!text.contains("0123456789abcdef"), "{text}");
     }
 
     fn delete(group: &str) -> Request<Body> {

@@ -108,7 +108,9 @@ reasons! {
     GroupDiffers => AlreadyExists / "GROUP_DIFFERS",
     /// A live job has the name.
     JobExists => AlreadyExists / "JOB_EXISTS",
-    /// The job was created once and has ended since.
+    /// A group of a job was named without the job's token, or with another.
+    TokenRefused => PermissionDenied / "TOKEN_REFUSED",
+    /// The job was created once and has ended since, or is being released.
     JobEnded => FailedPrecondition / "JOB_ENDED",
     /// Other jobs leave too little room for a job.
     NoRoom => ResourceExhausted / "NO_ROOM",
@@ -128,7 +130,7 @@ reasons! {
     CollectiveExists => AlreadyExists / "COLLECTIVE_EXISTS",
     /// No such collective can be.
     CollectiveInvalid => InvalidArgument / "COLLECTIVE_INVALID",
-    /// A tenant or job has as many collectives as it may.
+    /// A tenant, job or account has as many collectives or groups as it may.
     QuotaReached => ResourceExhausted / "QUOTA_REACHED",
     /// A switch tree was required, and there is none to be had.
     NoSwitchTree => FailedPrecondition / "NO_SWITCH_TREE",
@@ -254,7 +256,8 @@ impl Reason {
 
 impl Reason {
     /// As [`Reason::status`], and when to try again, as `google.rpc.RetryInfo`.
-    pub(crate) fn status_after(self, message: impl Into<String>, delay: Duration) -> Status {
+    #[must_use]
+    pub fn status_after(self, message: impl Into<String>, delay: Duration) -> Status {
         let none = HashMap::<String, String>::new();
         let mut details = ErrorDetails::with_error_info(self.text(), DOMAIN, none);
         details.set_retry_info(Some(delay));

@@ -93,7 +93,8 @@ pub fn encode_timestamp(moment: Moment) -> prost_types::Timestamp {
     }
 }
 
-fn decode_timestamp(time: &prost_types::Timestamp) -> Moment {
+/// Decodes a time; one before 1970 is 1970, one beyond the end of the clock its end.
+pub fn decode_timestamp(time: &prost_types::Timestamp) -> Moment {
     let seconds = u64::try_from(time.seconds).unwrap_or(0);
     let nanos = u64::try_from(time.nanos).unwrap_or(0);
     Moment(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))

@@ -16,7 +16,7 @@ mod report;
 mod route;
 
 pub use error::{WireError, decode_name, required};
-pub use group::{decode_group, decode_snapshot, encode_group, encode_timestamp};
+pub use group::{decode_group, decode_snapshot, decode_timestamp, encode_group, encode_timestamp};
 pub use member::{decode_member, encode_member, encode_member_view, encode_node};
 pub use position::{decode_position, encode_position};
 pub use refusal::{decode_refusal, encode_refusal};

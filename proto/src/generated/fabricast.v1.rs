@@ -4570,6 +4570,9 @@ pub struct JoinGroupRequest {
     /// group exists.
     #[prost(uint32, tag = "12")]
     pub complete_at_member_count: u32,
+    /// Optional. Token of the job that the group belongs to; required if groups are reserved for it.
+    #[prost(string, tag = "13")]
+    pub job_token: ::prost::alloc::string::String,
 }
 /// Response of JoinGroup.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -5362,7 +5365,9 @@ pub mod tic_service_client {
         /// UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING,
         /// ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT /
         /// MGID_OUT_OF_RANGE, ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE,
-        /// FAILED_PRECONDITION / MEMBERSHIP_ENDED, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        /// FAILED_PRECONDITION / MEMBERSHIP_ENDED, INVALID_ARGUMENT / REQUEST_ID_REUSED. Of a group of a
+        /// job: PERMISSION_DENIED / TOKEN_REFUSED, RESOURCE_EXHAUSTED / QUOTA_REACHED (it has as many as
+        /// were reserved), NOT_FOUND / UNKNOWN_JOB, FAILED_PRECONDITION / JOB_ENDED.
         pub async fn join_group(
             &mut self,
             request: impl tonic::IntoRequest<super::JoinGroupRequest>,
@@ -5873,7 +5878,9 @@ pub mod tic_service_server {
         /// UNKNOWN_ENDPOINT, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING,
         /// ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT /
         /// MGID_OUT_OF_RANGE, ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE,
-        /// FAILED_PRECONDITION / MEMBERSHIP_ENDED, INVALID_ARGUMENT / REQUEST_ID_REUSED.
+        /// FAILED_PRECONDITION / MEMBERSHIP_ENDED, INVALID_ARGUMENT / REQUEST_ID_REUSED. Of a group of a
+        /// job: PERMISSION_DENIED / TOKEN_REFUSED, RESOURCE_EXHAUSTED / QUOTA_REACHED (it has as many as
+        /// were reserved), NOT_FOUND / UNKNOWN_JOB, FAILED_PRECONDITION / JOB_ENDED.
         async fn join_group(
             &self,
             request: tonic::Request<super::JoinGroupRequest>,
@@ -6673,6 +6680,9 @@ pub struct FormGroupsRequest {
     /// Required in one of the messages. Groups to form; each is named once in a batch.
     #[prost(message, repeated, tag = "3")]
     pub groups: ::prost::alloc::vec::Vec<FormedGroupSpec>,
+    /// Optional, in the first message. Token of that job; required if groups are reserved for it.
+    #[prost(string, tag = "4")]
+    pub job_token: ::prost::alloc::string::String,
 }
 /// A group that is to be formed.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -6989,8 +6999,9 @@ pub mod group_batch_service_client {
         /// UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION,
         /// ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT /
         /// MGID_OUT_OF_RANGE, ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE,
-        /// INVALID_ARGUMENT / REQUEST_ID_REUSED. One of them after the first answer: the records changed
-        /// while groups were formed; those answered stay.
+        /// INVALID_ARGUMENT / REQUEST_ID_REUSED, and those of TicService.JoinGroup of a group of a job.
+        /// One of them after the first answer: the records changed while groups were formed; those
+        /// answered stay.
         pub async fn form_groups(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::FormGroupsRequest>,
@@ -7122,8 +7133,9 @@ pub mod group_batch_service_server {
         /// UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION,
         /// ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT /
         /// MGID_OUT_OF_RANGE, ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE,
-        /// INVALID_ARGUMENT / REQUEST_ID_REUSED. One of them after the first answer: the records changed
-        /// while groups were formed; those answered stay.
+        /// INVALID_ARGUMENT / REQUEST_ID_REUSED, and those of TicService.JoinGroup of a group of a job.
+        /// One of them after the first answer: the records changed while groups were formed; those
+        /// answered stay.
         async fn form_groups(
             &self,
             request: tonic::Request<tonic::Streaming<super::FormGroupsRequest>>,
@@ -8245,13 +8257,15 @@ pub mod group_agent_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
-/// Nodes that a scheduler gives to one user, placed so that no two jobs share a link of the fabric.
+/// Nodes that a scheduler gives to one user. Those of a job that was placed by CreateJob share no
+/// link of the fabric with another such job.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Job {
     /// Immutable. Name chosen by the scheduler, unique among live jobs, 1 to 256 characters.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// Output only. Kind of unit the job lies in, as the fabric was when it was placed.
+    /// Output only. Kind of unit the job lies in, as the fabric was when it was placed; unspecified if
+    /// the scheduler chose its nodes.
     #[prost(enumeration = "JobClass", tag = "2")]
     pub job_class: i32,
     /// Output only. Its nodes.
@@ -8263,6 +8277,38 @@ pub struct Job {
     /// Output only. Revision of its creation.
     #[prost(uint64, tag = "5")]
     pub revision: u64,
+    /// Output only. Groups that the job may form; left out if none were reserved.
+    #[prost(message, optional, tag = "6")]
+    pub share: ::core::option::Option<JobShare>,
+}
+/// Groups that are reserved for a job.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobShare {
+    /// Output only. Who runs the job.
+    #[prost(string, tag = "1")]
+    pub user: ::prost::alloc::string::String,
+    /// Output only. Account that the job counts against.
+    #[prost(string, tag = "2")]
+    pub account: ::prost::alloc::string::String,
+    /// Output only. Groups that the job may have at a time.
+    #[prost(uint32, tag = "3")]
+    pub group_count: u32,
+    /// Output only. An equal part of them for each step that runs at a time, at least one.
+    #[prost(uint32, tag = "4")]
+    pub groups_per_step: u32,
+    /// Output only. Groups that the job has.
+    #[prost(uint32, tag = "5")]
+    pub used_group_count: u32,
+    /// Output only. Latest end of the job, as its scheduler said.
+    #[prost(message, optional, tag = "6")]
+    pub end_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Output only. The job is released then, unless ReserveJob is repeated; left out if only a call
+    /// releases it.
+    #[prost(message, optional, tag = "7")]
+    pub expire_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Output only. The job is being released; no group of it is formed or joined any more.
+    #[prost(bool, tag = "8")]
+    pub ending: bool,
 }
 /// A node of a job.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -8278,7 +8324,7 @@ pub struct JobNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum JobClass {
-    /// Never sent.
+    /// The scheduler chose the nodes.
     Unspecified = 0,
     /// One leaf switch.
     T0 = 1,
@@ -8345,6 +8391,47 @@ pub struct CreateJobResponse {
     #[prost(message, optional, tag = "1")]
     pub job: ::core::option::Option<Job>,
 }
+/// Request of ReserveJob.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReserveJobRequest {
+    /// Required. Name of the job, without '/'.
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+    /// Required. Token that the job's processes will show, chosen by the caller at random: 16 to 256
+    /// visible ASCII characters. The records keep its hash only.
+    #[prost(string, tag = "2")]
+    pub token: ::prost::alloc::string::String,
+    /// Required unless the job exists. Its nodes, by name, or by the name of an endpoint where no node
+    /// has registered.
+    #[prost(string, repeated, tag = "3")]
+    pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Optional. Who runs the job.
+    #[prost(string, tag = "4")]
+    pub user: ::prost::alloc::string::String,
+    /// Optional. Account that it counts against.
+    #[prost(string, tag = "5")]
+    pub account: ::prost::alloc::string::String,
+    /// Optional. Groups that it needs at a time; 0 for its whole share, or what others leave of it.
+    #[prost(uint32, tag = "6")]
+    pub group_count: u32,
+    /// Optional. Steps that run at a time; 0 means 1.
+    #[prost(uint32, tag = "7")]
+    pub step_count: u32,
+    /// Optional. Latest end of the job; others learn from it how long to wait.
+    #[prost(message, optional, tag = "8")]
+    pub end_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Optional. Release the job so long after the last ReserveJob: 1 second to 1 day, anything else
+    /// means the nearest of these. Left out, only DeleteJob releases it.
+    #[prost(message, optional, tag = "9")]
+    pub lease: ::core::option::Option<::prost_types::Duration>,
+}
+/// Response of ReserveJob.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReserveJobResponse {
+    /// The job with its share.
+    #[prost(message, optional, tag = "1")]
+    pub job: ::core::option::Option<Job>,
+}
 /// Request of DeleteJob.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DeleteJobRequest {
@@ -8361,6 +8448,12 @@ pub struct DeleteJobResponse {
     /// Revision of the change.
     #[prost(uint64, tag = "1")]
     pub revision: u64,
+    /// Groups that ended with it. After a crash in between: by the attempt that came to the end.
+    #[prost(uint64, tag = "2")]
+    pub group_count: u64,
+    /// Memberships that ended with them.
+    #[prost(uint64, tag = "3")]
+    pub membership_count: u64,
 }
 /// Request of GetJob.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -8468,11 +8561,12 @@ pub mod job_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Gives nodes to jobs so that no two jobs share a link; served by the TIC, which keeps them. Any
-    /// call may also be refused with UNAVAILABLE / SHUTTING_DOWN or FAILED_PRECONDITION / NOT_A_FAT_TREE
-    /// (there is no placement by classes on other fabrics), and any that changes something with
-    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL / STORE_FAILED (whether it
-    /// was changed is known when the call is repeated).
+    /// Gives nodes to jobs so that no two jobs share a link, and reserves groups for jobs; served by the
+    /// TIC, which keeps them. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, CreateJob
+    /// and GetJobReport with FAILED_PRECONDITION / NOT_A_FAT_TREE (there is no placement by classes on
+    /// other fabrics), and any that changes something with RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing
+    /// was changed) or INTERNAL / STORE_FAILED (whether it was changed is known when the call is
+    /// repeated).
     #[derive(Debug, Clone)]
     pub struct JobServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -8575,7 +8669,32 @@ pub mod job_service_client {
                 )
                 .await
         }
-        /// Ends a job; its nodes are free then.
+        /// Reserves groups for a job: for one that was created, or for a new one on nodes that its
+        /// scheduler has chosen. Groups of the job are formed and joined with its token only; those named
+        /// job/JOB/... belong to it. Durable once answered. Repeated with the same token, user, account
+        /// and nodes it answers the same, and extends the reservation.
+        /// Errors: RESOURCE_EXHAUSTED / QUOTA_REACHED (more than the job's part of the entries, or than
+        /// its account may have), RESOURCE_EXHAUSTED / NO_ROOM (other jobs have the entries; if it is
+        /// known when enough of them end, the details say how long to wait), ALREADY_EXISTS / JOB_EXISTS
+        /// (it was reserved otherwise), FAILED_PRECONDITION / JOB_ENDED (it is being released),
+        /// NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
+        pub async fn reserve_job(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReserveJobRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReserveJobResponse>,
+            tonic::Status,
+        > {
+            let method = GrpcMethod::new("fabricast.v1.JobService", "ReserveJob");
+            crate::calls::unary(
+                    &mut self.inner,
+                    "/fabricast.v1.JobService/ReserveJob",
+                    method,
+                    request.into_request(),
+                )
+                .await
+        }
+        /// Ends a job; its nodes are free then. All groups of a job with a share end with it.
         /// Errors: NOT_FOUND / UNKNOWN_JOB, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
         /// REQUEST_ID_REUSED.
         pub async fn delete_job(
@@ -8674,7 +8793,23 @@ pub mod job_service_server {
             tonic::Response<super::CreateJobResponse>,
             tonic::Status,
         >;
-        /// Ends a job; its nodes are free then.
+        /// Reserves groups for a job: for one that was created, or for a new one on nodes that its
+        /// scheduler has chosen. Groups of the job are formed and joined with its token only; those named
+        /// job/JOB/... belong to it. Durable once answered. Repeated with the same token, user, account
+        /// and nodes it answers the same, and extends the reservation.
+        /// Errors: RESOURCE_EXHAUSTED / QUOTA_REACHED (more than the job's part of the entries, or than
+        /// its account may have), RESOURCE_EXHAUSTED / NO_ROOM (other jobs have the entries; if it is
+        /// known when enough of them end, the details say how long to wait), ALREADY_EXISTS / JOB_EXISTS
+        /// (it was reserved otherwise), FAILED_PRECONDITION / JOB_ENDED (it is being released),
+        /// NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
+        async fn reserve_job(
+            &self,
+            request: tonic::Request<super::ReserveJobRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReserveJobResponse>,
+            tonic::Status,
+        >;
+        /// Ends a job; its nodes are free then. All groups of a job with a share end with it.
         /// Errors: NOT_FOUND / UNKNOWN_JOB, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
         /// REQUEST_ID_REUSED.
         async fn delete_job(
@@ -8710,11 +8845,12 @@ pub mod job_service_server {
             tonic::Status,
         >;
     }
-    /// Gives nodes to jobs so that no two jobs share a link; served by the TIC, which keeps them. Any
-    /// call may also be refused with UNAVAILABLE / SHUTTING_DOWN or FAILED_PRECONDITION / NOT_A_FAT_TREE
-    /// (there is no placement by classes on other fabrics), and any that changes something with
-    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL / STORE_FAILED (whether it
-    /// was changed is known when the call is repeated).
+    /// Gives nodes to jobs so that no two jobs share a link, and reserves groups for jobs; served by the
+    /// TIC, which keeps them. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, CreateJob
+    /// and GetJobReport with FAILED_PRECONDITION / NOT_A_FAT_TREE (there is no placement by classes on
+    /// other fabrics), and any that changes something with RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing
+    /// was changed) or INTERNAL / STORE_FAILED (whether it was changed is known when the call is
+    /// repeated).
     #[derive(Debug)]
     pub struct JobServiceServer<T> {
         inner: Arc<T>,
@@ -8804,6 +8940,22 @@ pub mod job_service_server {
                         req,
                         |request| async move {
                             <T as JobService>::create_job(&inner, request).await
+                        },
+                    )
+                }
+                "/fabricast.v1.JobService/ReserveJob" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_unary(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as JobService>::reserve_job(&inner, request).await
                         },
                     )
                 }
@@ -8982,6 +9134,9 @@ pub struct OperatingAgentServiceJoinGroupRequest {
     /// group exists.
     #[prost(uint32, tag = "11")]
     pub complete_at_member_count: u32,
+    /// Optional. Token of the job that the group belongs to; required if groups are reserved for it.
+    #[prost(string, tag = "12")]
+    pub job_token: ::prost::alloc::string::String,
 }
 /// Response of JoinGroup.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -10499,6 +10654,10 @@ pub struct AttachProcessRequest {
     /// Optional. The node it runs on; may be left out if the socket serves one node only.
     #[prost(string, tag = "2")]
     pub node: ::prost::alloc::string::String,
+    /// Optional. Token of the job that the process belongs to, for the groups that it joins and
+    /// reserves.
+    #[prost(string, tag = "3")]
+    pub job_token: ::prost::alloc::string::String,
 }
 /// Response of AttachProcess.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

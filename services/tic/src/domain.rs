@@ -6,4 +6,5 @@ pub(crate) mod elements;
 pub(crate) mod jobs;
 pub(crate) mod mgids;
 pub(crate) mod route_terms;
+pub(crate) mod shares;
 pub(crate) mod topology;

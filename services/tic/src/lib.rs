@@ -29,6 +29,7 @@ mod clock;
 mod config;
 mod domain;
 mod error_text;
+mod expiry;
 mod gauges;
 mod leadership;
 mod liveness;

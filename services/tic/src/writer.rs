@@ -269,7 +269,11 @@ fn frees_space(changes: &[Change], puts: &Puts) -> bool {
                 | Change::MgidReleased(_)
         )
     };
-    let adds = |change: &Change| matches!(change, Change::MemberPut(_) | Change::JobPut(_));
+    let adds = |change: &Change| match change {
+        Change::MemberPut(_) => true,
+        Change::JobPut(job) => job.share.as_ref().is_none_or(|share| !share.ending),
+        _ => false,
+    };
     let deleted = puts.values().filter(|value| value.is_none()).count();
     match changes {
         [] => 2 * deleted >= puts.len(),

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use fabricast_groups::command::GroupSpec;
 use fabricast_groups::names::{EndpointName, GroupName, JobName, NodeName, ProcessName, RequestId};
 use fabricast_groups::operating::{JoinCall, LeaveCall, Membership, Phase};
+use fabricast_groups::token::{JobToken, TokenError};
 use fabricast_proto::v1;
 use fabricast_rpc::{Reason, request_id};
 use fabricast_telemetry::traces;
@@ -62,11 +63,20 @@ pub(super) fn read_join(
             hints: read_hints(request.hints.unwrap_or_default())?,
             job,
             complete_at: NonZeroU32::new(request.complete_at_member_count),
+            token: read_token(&request.job_token)?,
         },
         process: decode_name("process", &request.process, ProcessName::new)?,
         endpoint,
     };
     Ok((live_node(nodes, &request.node)?, join))
+}
+
+/// Reads the token of a job, which may be left out.
+pub(super) fn read_token(text: &str) -> Result<Option<JobToken>, Status> {
+    let invalid = |error: TokenError| {
+        Reason::NameInvalid.status(format!("job_token: {error}"), &[("field", "job_token")])
+    };
+    (!text.is_empty()).then(|| JobToken::new(text).map_err(invalid)).transpose()
 }
 
 /// Reads a request to leave.

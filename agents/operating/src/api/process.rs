@@ -18,7 +18,9 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::info;
 
-use super::membership_requests::{join, join_all, leave, live_node, read_join, read_leave};
+use super::membership_requests::{
+    join, join_all, leave, live_node, read_join, read_leave, read_token,
+};
 use super::operating_agent::{AnswerStream, first_message};
 use super::operations::{read_operation, result_to_wire};
 use super::status::{missing, not_a_member, shutting_down};
@@ -115,12 +117,14 @@ impl ProcessServer {
 /// nodes stop ascending.
 async fn join_in_order(
     agent: &Agent,
+    session: &Session,
     group: &str,
     processes: &[ProcessId],
 ) -> Result<Vec<v1::Membership>, Status> {
     let mut memberships = Vec::with_capacity(processes.len());
     for run in processes.chunk_by(|(before, _), (after, _)| before <= after) {
-        let joins = run.iter().map(|process| join_request(process, group.to_owned())).collect();
+        let join = |process| join_request(session, process, group.to_owned());
+        let joins = run.iter().map(join).collect();
         for end in join_all(agent, joins).await? {
             memberships.push(end?);
         }
@@ -128,11 +132,17 @@ async fn join_in_order(
     Ok(memberships)
 }
 
-fn join_request(process: &ProcessId, group: String) -> v1::OperatingAgentServiceJoinGroupRequest {
+fn join_request(
+    session: &Session,
+    process: &ProcessId,
+    group: String,
+) -> v1::OperatingAgentServiceJoinGroupRequest {
+    let token = session.job_token.get();
     v1::OperatingAgentServiceJoinGroupRequest {
         node: process.0.to_string(),
         group,
         process: process.1.to_string(),
+        job_token: token.map_or_else(String::new, |token| token.as_str().to_owned()),
         ..Default::default()
     }
 }
@@ -165,7 +175,12 @@ impl ProcessService for ProcessServer {
         let caller = LocalProcess::of(request.extensions());
         let request = request.into_inner();
         let process = self.process(&request.node, &request.process)?;
+        let token = read_token(&request.job_token)?;
         let attached = self.agent.sessions.attach(process, owner.clone()).await?;
+        if let Some(token) = token {
+            // Nobody knows the session yet, so none was set before.
+            let _ = attached.session.job_token.set(token);
+        }
         let (node, process) = &attached.session.process;
         let (user, pid) = (owner.user.unwrap_or(0), caller.and_then(|caller| caller.pid));
         info!(%node, %process, user, pid = pid.unwrap_or(0), caller = %owner, "process attached");
@@ -249,7 +264,8 @@ impl ProcessService for ProcessServer {
         let processes: Vec<ProcessId> = processes.iter().map(read).collect::<Result<_, _>>()?;
         call.session.reserve(processes.iter().cloned());
         let agent = Arc::clone(&self.agent);
-        let join = async move { join_in_order(&agent, &group, &processes).await };
+        let session = Arc::clone(&call.session);
+        let join = async move { join_in_order(&agent, &session, &group, &processes).await };
         let memberships = self.finish(call, join).await?;
         Ok(Response::new(v1::ReserveMembersResponse { memberships }))
     }
@@ -260,7 +276,8 @@ impl ProcessService for ProcessServer {
     ) -> Result<Response<v1::ProcessServiceJoinGroupResponse>, Status> {
         let call = self.session(&request, request.get_ref().session)?;
         permitted_group(&call.session, &request.get_ref().group)?;
-        let request = join_request(&call.session.process, request.into_inner().group);
+        let session = &call.session;
+        let request = join_request(session, &session.process, request.into_inner().group);
         let (node, begun) = read_join(self.nodes(), request)?;
         let agent = Arc::clone(&self.agent);
         let membership = self.finish(call, async move { join(&agent, node, begun).await }).await?;

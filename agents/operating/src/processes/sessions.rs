@@ -7,11 +7,12 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fabricast_groups::names::{GroupName, NodeName, ProcessName, RequestId};
 use fabricast_groups::operating::LeaveCall;
+use fabricast_groups::token::JobToken;
 use fabricast_rpc::{Backoff, Reason, request_id};
 use parking_lot::Mutex;
 use thiserror::Error;
@@ -49,6 +50,8 @@ pub(crate) struct Session {
     /// The members that the process has opened, by group.
     pub(crate) members: Mutex<BTreeMap<GroupName, MemberHandle>>,
     pub(crate) memory: Mutex<Sharing>,
+    /// Token of the process's job, for the groups that it joins; set when it has attached.
+    pub(crate) job_token: OnceLock<JobToken>,
     /// Processes that are to attach before this session ends.
     reserved: Mutex<Vec<ProcessId>>,
 }
@@ -211,6 +214,7 @@ impl Sessions {
             calls: TaskTracker::new(),
             members: Mutex::default(),
             memory: Mutex::default(),
+            job_token: OnceLock::new(),
             reserved: Mutex::default(),
         });
         table.numbers.insert(process.clone(), number);

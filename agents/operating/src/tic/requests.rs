@@ -61,6 +61,7 @@ pub(crate) fn join_request(join: &Join) -> v1::JoinGroupRequest {
         hints: hints_to_wire(&join.group.hints),
         job: join.group.job.as_ref().map_or_else(String::new, ToString::to_string),
         complete_at_member_count: join.group.complete_at.map_or(0, NonZeroU32::get),
+        job_token: join.group.token.as_ref().map_or_else(String::new, |it| it.as_str().to_owned()),
     }
 }
 
@@ -116,7 +117,11 @@ pub(crate) fn refusal(error: &RpcError) -> Option<TicRefusal> {
     }
     match error.code() {
         // Repeating would hide the reason from the caller until the time is over.
-        Code::ResourceExhausted if error.reason() != Some(Reason::StoreFull) => None,
+        Code::ResourceExhausted
+            if !matches!(error.reason(), Some(Reason::StoreFull | Reason::QuotaReached)) =>
+        {
+            None
+        }
         Code::ResourceExhausted
         | Code::InvalidArgument
         | Code::NotFound
@@ -155,6 +160,8 @@ mod tests {
             Reason::NotPermitted,
             Reason::UnknownEndpoint,
             Reason::StoreFull,
+            Reason::QuotaReached,
+            Reason::TokenRefused,
         ];
         for reason in decided {
             let code = i32::from(reason.code()).unsigned_abs();

@@ -7,7 +7,7 @@ use clap::Args;
 use fabricast_proto::v1;
 use fabricast_rpc::request_id;
 
-use crate::args::{Format, ServerArgs};
+use crate::args::{Format, JobTokenArgs, ServerArgs};
 use crate::dry_run;
 use crate::failure::Failure;
 use crate::group_file::{self, NamedGroup};
@@ -30,6 +30,8 @@ pub(crate) struct FormArgs {
     /// Job that new groups belong to; `group end-job` ends them together.
     #[arg(long)]
     job: Option<String>,
+    #[command(flatten)]
+    token: JobTokenArgs,
     /// Name of the request, to repeat it safely: with the same file it gets the same answer, and
     /// members that have left stay out. Default: a new name.
     #[arg(long, value_name = "ID")]
@@ -51,7 +53,13 @@ pub(super) async fn form(args: FormArgs, format: Format) -> Result<(), Failure> 
     if count > 0 {
         let progress = Progress::new("forming", count);
         let id = args.request_id.unwrap_or_else(request_id);
-        let messages = messages(&groups, &args.process, &id, args.job.as_deref().unwrap_or(""));
+        let first = v1::FormGroupsRequest {
+            request_id: id.clone(),
+            job: args.job.unwrap_or_default(),
+            job_token: args.token.text(),
+            groups: Vec::new(),
+        };
+        let messages = messages(&groups, &args.process, &first);
         let formed = send(&remote, messages, &progress, &mut joined).await;
         progress.finish();
         formed.map_err(|failure| match joined {
@@ -78,18 +86,12 @@ pub(super) async fn read(remote: &Remote, file: &Path) -> Result<Vec<NamedGroup>
 fn messages(
     groups: &[NamedGroup],
     process: &str,
-    request_id: &str,
-    job: &str,
+    first: &v1::FormGroupsRequest,
 ) -> Vec<v1::FormGroupsRequest> {
-    let message = || v1::FormGroupsRequest {
-        request_id: request_id.to_owned(),
-        job: job.to_owned(),
-        groups: Vec::new(),
-    };
-    let (mut messages, mut size) = (vec![message()], 0);
+    let (mut messages, mut size) = (vec![first.clone()], 0);
     for group in groups {
         if size >= PER_MESSAGE {
-            messages.push(message());
+            messages.push(first.clone());
             size = 0;
         }
         size += group.members.len();

@@ -69,7 +69,7 @@ async fn find(remote: &Remote, job: String) -> Result<v1::Job, Failure> {
     Ok(answer.job.unwrap_or_default())
 }
 
-async fn all(remote: &Remote) -> Result<Vec<v1::Job>, Failure> {
+pub(crate) async fn all(remote: &Remote) -> Result<Vec<v1::Job>, Failure> {
     let mut jobs = Vec::new();
     let mut page_token = String::new();
     loop {
@@ -93,11 +93,20 @@ pub(super) async fn release(
     let remote = Remote::new(server)?;
     if dry_run {
         let job = find(&remote, job).await?;
-        return output::message(format, &job, |job| format!("would free {}", node_list(job)));
+        return output::message(format, &job, |job| match &job.share {
+            Some(share) => {
+                let groups = share.used_group_count;
+                format!("would free {} and end {groups} groups", node_list(job))
+            }
+            None => format!("would free {}", node_list(job)),
+        });
     }
     let request = v1::DeleteJobRequest { request_id: request_id(), job };
     let answer = remote.answer(remote.jobs().delete_job(request)).await?;
-    output::message(format, &answer, |_| "released".to_owned())
+    output::message(format, &answer, |answer| match answer.group_count {
+        0 => "released".to_owned(),
+        groups => format!("released with {groups} groups"),
+    })
 }
 
 /// Runs `job show`.
@@ -170,15 +179,31 @@ fn print(job: &v1::Job, format: Format) -> Result<(), Failure> {
 }
 
 fn table(jobs: &[v1::Job]) -> String {
-    let mut rows = Rows::new(&["JOB", "SIZE", "CLASS", "NODES"]);
+    let mut rows = Rows::new(&["JOB", "SIZE", "CLASS", "ACCOUNT", "USER", "GROUPS", "NODES"]);
+    let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
     for job in jobs {
-        let size = job.nodes.len().to_string();
-        rows.push(vec![job.name.clone(), size, class(job.job_class()), node_list(job)]);
+        let share = job.share.clone().unwrap_or_default();
+        let groups = match &job.share {
+            Some(share) => format!("{} of {}", share.used_group_count, share.group_count),
+            None => "-".to_owned(),
+        };
+        rows.push(vec![
+            job.name.clone(),
+            job.nodes.len().to_string(),
+            class(job.job_class()),
+            or_dash(&share.account),
+            or_dash(&share.user),
+            groups,
+            node_list(job),
+        ]);
     }
     rows.to_string()
 }
 
 fn class(class: v1::JobClass) -> String {
+    if class == v1::JobClass::Unspecified {
+        return "-".to_owned(); // its scheduler chose the nodes
+    }
     class.as_str_name().trim_start_matches("JOB_CLASS_").to_owned()
 }
 

@@ -91,14 +91,16 @@ impl Directory {
     }
 
     pub(super) fn put_job(&mut self, job: &JobRecord) {
-        for endpoint in job.nodes.iter().flat_map(|node| &node.endpoints) {
+        // Nodes that the scheduler chose may serve several jobs.
+        let nodes = job.class.map_or(&[][..], |_| &job.nodes);
+        for endpoint in nodes.iter().flat_map(|node| &node.endpoints) {
             self.job_endpoints.insert(endpoint.clone(), job.name.clone());
         }
         self.jobs.insert(job.name.clone(), job.clone());
     }
 
     pub(super) fn delete_job(&mut self, name: &JobName) {
-        let Some(job) = self.jobs.remove(name) else { return };
+        let Some(job) = self.jobs.remove(name).filter(|job| job.class.is_some()) else { return };
         for endpoint in job.nodes.iter().flat_map(|node| &node.endpoints) {
             self.job_endpoints.remove(endpoint);
         }

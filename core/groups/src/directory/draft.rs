@@ -13,7 +13,7 @@ use super::{ChooseMgid, Directory, GroupState, NewGroup};
 use crate::command::{GroupMove, GroupSpec, Joiner, Refusal};
 use crate::flaps::Flaps;
 use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision};
-use crate::names::{EndpointName, GroupName, NodeName, ProcessName, RequestId};
+use crate::names::{EndpointName, GroupName, JobName, NodeName, ProcessName, RequestId};
 use crate::record::{
     Change, Expected, GroupRecord, MemberRecord, NodeRecord, NodeState, Outcome, RequestRecord,
 };
@@ -26,6 +26,7 @@ pub(super) struct Draft<'a> {
     pub(super) now: Moment,
     next_gn: Gn,
     new_mgids: BTreeSet<Mgid>,
+    new_of_job: BTreeMap<JobName, usize>,
 }
 
 /// Members; shared with the changes that put them.
@@ -46,6 +47,7 @@ impl<'a> Draft<'a> {
             now,
             next_gn: base.next_gn,
             new_mgids: BTreeSet::new(),
+            new_of_job: BTreeMap::new(),
         }
     }
 
@@ -100,6 +102,7 @@ impl<'a> Draft<'a> {
             }
         }
         let existing = self.base.find_group(&spec.name).map(|gn| &self.base.groups[&gn]);
+        self.check_token(spec, existing)?;
         let mut group = match existing {
             Some(group) => {
                 check_mgid(spec.mgid, &group.record)?;
@@ -111,6 +114,9 @@ impl<'a> Draft<'a> {
         if existing.is_none() {
             self.next_gn = self.next_gn.next();
             self.new_mgids.insert(group.mgid);
+            if let Some(job) = &group.job {
+                *self.new_of_job.entry(job.clone()).or_default() += 1;
+            }
         }
         if existing.is_none() || !fresh.is_empty() {
             if group.agent.is_none()
@@ -129,6 +135,34 @@ impl<'a> Draft<'a> {
             self.changes.extend(fresh.into_iter().map(Change::MemberPut));
         }
         Ok(JoinedMembers { group, members })
+    }
+
+    /// Refuses to form or join a group of a job with a share without the job's token (JOB-3), and
+    /// to form more groups than were reserved.
+    fn check_token(&self, spec: &GroupSpec, existing: Option<&GroupState>) -> Result<(), Refusal> {
+        let Some(job) = job_of(spec, existing.map(|group| &group.record)) else { return Ok(()) };
+        let record = self.base.jobs.get(&job);
+        let Some(share) = record.and_then(|record| record.share.as_ref()) else {
+            // Only names of this form need a share; others belong to a job of any launcher.
+            return match spec.name.job() {
+                Some(_) => Err(Refusal::UnknownJob { job }),
+                None => Ok(()),
+            };
+        };
+        let token = spec.token.as_ref();
+        if !token.is_some_and(|token| share.token.is_of(token)) {
+            let (group, given) = (spec.name.clone(), token.is_some());
+            return Err(Refusal::TokenRefused { group, job, given });
+        }
+        if share.ending {
+            return Err(Refusal::JobEnding { job });
+        }
+        let new = self.new_of_job.get(&job).copied().unwrap_or_default();
+        let has = self.base.job_groups.get(&job).map_or(0, BTreeSet::len) + new;
+        if existing.is_none() && u32::try_from(has).map_or(true, |has| has >= share.groups) {
+            return Err(Refusal::ShareUsed { job, limit: share.groups });
+        }
+        Ok(())
     }
 
     /// Assigns each joiner a PN: the one it has, or else the lowest free one. Returns all members
@@ -220,7 +254,7 @@ impl<'a> Draft<'a> {
             created: self.now,
             route: None,
             layer: spec.hints.layer.as_ref().map(|layer| layer.name.clone()),
-            job: spec.job.clone(),
+            job: job_of(spec, None),
             expected: spec.complete_at.map(|members| Expected { members, met: false }),
             home: None,
         })
@@ -350,6 +384,15 @@ impl<'a> Draft<'a> {
         let sequence = requests.last_key_value().map_or(0, |(sequence, _)| sequence + 1);
         let (id, group) = (id.clone(), group.clone());
         self.changes.push(Change::RequestPut(RequestRecord { sequence, id, group, outcome }));
+    }
+}
+
+/// Returns the job that a group belongs to: the one that it was formed for or is named after, or
+/// else the one that its creator gives it.
+fn job_of(spec: &GroupSpec, existing: Option<&GroupRecord>) -> Option<JobName> {
+    match existing {
+        Some(group) => group.job.clone(),
+        None => spec.name.job().or_else(|| spec.job.clone()),
     }
 }
 

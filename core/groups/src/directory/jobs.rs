@@ -2,9 +2,8 @@
 
 use super::draft::{Draft, check_limit};
 use super::requests::{job_subject, remembered, reused};
-use crate::command::{Answer, Refusal};
-use crate::job::{CreateJob, JobRecord};
-use crate::names::{JobName, RequestId};
+use crate::command::{Answer, DeleteJob, Refusal};
+use crate::job::{CreateJob, JobRecord, JobShare, ReserveJob};
 use crate::record::{Change, Outcome};
 
 /// Creates a job.
@@ -22,10 +21,11 @@ pub(super) fn create(draft: &mut Draft<'_>, request: &CreateJob) -> Result<Answe
     let revision = draft.revision;
     let job = JobRecord {
         name: request.job.clone(),
-        class: request.class,
+        class: Some(request.class),
         nodes: request.nodes.clone(),
         created: draft.now,
         revision,
+        share: None,
     };
     draft.changes.push(Change::JobPut(job.clone()));
     let outcome = Outcome::JobCreated { revision };
@@ -33,24 +33,88 @@ pub(super) fn create(draft: &mut Draft<'_>, request: &CreateJob) -> Result<Answe
     Ok(Answer::JobCreated(job))
 }
 
-/// Ends a job and frees its nodes.
-pub(super) fn delete(
-    draft: &mut Draft<'_>,
-    request_id: &RequestId,
-    job: &JobName,
-) -> Result<Answer, Refusal> {
-    match remembered(draft.base, request_id, &job_subject(job))? {
-        Some(Outcome::JobDeleted { revision }) => {
-            return Ok(Answer::JobDeleted { revision: *revision });
+/// Reserves a share for a job, which is created if necessary.
+pub(super) fn reserve(draft: &mut Draft<'_>, request: &ReserveJob) -> Result<Answer, Refusal> {
+    let ReserveJob { job: name, nodes, share } = request;
+    let known = draft.base.jobs.get(name);
+    let job = match known {
+        Some(known) => reserved_again(known, request)?,
+        None => {
+            check_limit("jobs", draft.base.jobs.len() + 1, draft.base.limits.jobs)?;
+            JobRecord {
+                name: name.clone(),
+                class: None,
+                nodes: nodes.clone(),
+                created: draft.now,
+                revision: draft.revision,
+                share: Some(share.clone()),
+            }
+        }
+    };
+    if known != Some(&job) {
+        draft.changes.push(Change::JobPut(job.clone()));
+    }
+    Ok(Answer::JobReserved(job))
+}
+
+/// Returns a job with its share after a repeated reservation, or after the first one for a job that
+/// was placed.
+fn reserved_again(known: &JobRecord, request: &ReserveJob) -> Result<JobRecord, Refusal> {
+    let exists = || Refusal::JobExists { job: known.name.clone() };
+    if !request.nodes.is_empty() && request.nodes != known.nodes {
+        return Err(exists());
+    }
+    let asked = &request.share;
+    let share = match &known.share {
+        None => asked.clone(),
+        Some(held) if held.ending => {
+            return Err(Refusal::JobEnding { job: known.name.clone() });
+        }
+        Some(held) => {
+            let same_holder = (&held.user, &held.account) == (&asked.user, &asked.account);
+            let same_size = (held.groups, held.steps) == (asked.groups, asked.steps);
+            if !same_holder || !same_size || held.token != asked.token {
+                return Err(exists());
+            }
+            JobShare { ends: asked.ends, expires: asked.expires, ..held.clone() }
+        }
+    };
+    Ok(JobRecord { share: Some(share), ..known.clone() })
+}
+
+/// Ends a job and frees its nodes; before that, the groups of one with a share.
+pub(super) fn delete(draft: &mut Draft<'_>, request: &DeleteJob) -> Result<Answer, Refusal> {
+    let DeleteJob { request_id, job: name, most, ended } = request;
+    match remembered(draft.base, request_id, &job_subject(name))? {
+        Some(Outcome::JobDeleted { revision, ended }) => {
+            return Ok(Answer::JobDeleted { ended: *ended, done: Some(*revision) });
         }
         Some(_) => return Err(reused(request_id)),
         None => {}
     }
-    if !draft.base.jobs.contains_key(job) {
-        return Err(Refusal::UnknownJob { job: job.clone() });
+    let job = draft.base.jobs.get(name);
+    let job = job.ok_or_else(|| Refusal::UnknownJob { job: name.clone() })?;
+    let mut ended = *ended;
+    if let Some(share) = &job.share {
+        let mut groups = draft.base.groups_of_job(name);
+        while draft.changes.len() < *most
+            && let Some(gn) = groups.next()
+        {
+            ended.groups += 1;
+            ended.memberships += u64::try_from(draft.base.member_count(gn)).unwrap_or(u64::MAX);
+            draft.delete_group(gn);
+        }
+        if groups.next().is_some() {
+            // From now on nobody forms further ones.
+            let share = JobShare { ending: true, ..share.clone() };
+            let record = JobRecord { share: Some(share), ..job.clone() };
+            draft.changes.push(Change::JobPut(record));
+            return Ok(Answer::JobDeleted { ended, done: None });
+        }
     }
     let revision = draft.revision;
-    draft.changes.push(Change::JobDeleted(job.clone()));
-    draft.remember(request_id, &job_subject(job), Outcome::JobDeleted { revision });
-    Ok(Answer::JobDeleted { revision })
+    draft.changes.push(Change::JobDeleted(name.clone()));
+    let outcome = Outcome::JobDeleted { revision, ended };
+    draft.remember(request_id, &job_subject(name), outcome);
+    Ok(Answer::JobDeleted { ended, done: Some(revision) })
 }

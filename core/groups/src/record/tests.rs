@@ -3,6 +3,9 @@
 use fabricast_placement::JobClass;
 
 use super::*;
+use crate::job::JobShare;
+use crate::names::UserName;
+use crate::token::JobToken;
 
 fn member() -> MemberRecord {
     MemberRecord {
@@ -36,6 +39,16 @@ fn records_decode_to_what_was_encoded() {
         state: NodeState::Failed,
         drained: true,
     };
+    let share = JobShare {
+        user: Some(UserName::new("ann").unwrap()),
+        account: None,
+        groups: 4,
+        steps: 2,
+        token: JobToken::new("0123456789abcdef").unwrap().hash(),
+        ends: Some(Moment(u64::MAX)),
+        expires: None,
+        ending: true,
+    };
     for change in [
         Change::NodePut(node),
         Change::MemberPut(Arc::new(member())),
@@ -43,10 +56,11 @@ fn records_decode_to_what_was_encoded() {
         Change::MgidRetired(Mgid(5), Revision(6)),
         Change::JobPut(JobRecord {
             name: JobName::new("a/b").unwrap(),
-            class: JobClass::T2,
+            class: Some(JobClass::T2),
             nodes: Vec::new(),
             created: Moment(1),
             revision: Revision(2),
+            share: Some(share),
         }),
         Change::NextGnPut(Gn(8)),
         Change::FirstIncarnationPut(Incarnation(8)),
@@ -55,6 +69,15 @@ fn records_decode_to_what_was_encoded() {
         let value = change.encode().unwrap();
         assert_eq!(Change::decode(&change.store_key(), &value).unwrap(), change);
     }
+}
+
+#[test]
+fn a_job_of_a_store_without_shares_is_read_as_it_was() {
+    let stored = r#"{"name":"j","class":"T1","nodes":[],"created":1,"revision":2}"#;
+    let Change::JobPut(job) = Change::decode("job/j", stored.as_bytes()).unwrap() else {
+        panic!("a job is read as another record");
+    };
+    assert_eq!((job.class, job.share), (Some(JobClass::T1), None));
 }
 
 #[test]

@@ -42,10 +42,14 @@ pub(super) fn not_leading(response: &http::Response<Body>) -> Option<Status> {
     reasons.iter().any(|one| one.text() == reason).then_some(status)
 }
 
-/// The delay that a response asks for.
+/// The delay that a refusal for too many calls asks for. Other refusals may say when there will be
+/// room, which no call waits for.
 pub(super) fn requested_delay(response: &http::Response<Body>) -> Option<Duration> {
-    let wait = retry_after(&Status::from_header_map(response.headers())?)?;
-    Some(wait.min(MOST_ASKED))
+    let status = Status::from_header_map(response.headers())?;
+    let wait = retry_after(&status)?;
+    let reason = reason_of(&status)?;
+    let reasons = [Reason::RateLimited, Reason::TooManyOpenCalls];
+    reasons.iter().any(|one| one.text() == reason).then(|| wait.min(MOST_ASKED))
 }
 
 #[cfg(test)]
@@ -59,6 +63,16 @@ mod tests {
     fn choose(answers: [Option<v1::Leadership>; 3]) -> Option<(u64, String, bool)> {
         let asked = ["a:1", "b:1", "c:1"].map(str::to_owned);
         best(asked.clone().into_iter().zip(answers).collect(), &asked)
+    }
+
+    #[test]
+    fn only_a_client_with_too_many_calls_is_made_to_wait() {
+        let delay = |reason: Reason| {
+            let status = reason.status_after("", Duration::from_millis(5));
+            requested_delay(&status.into_http())
+        };
+        assert_eq!(delay(Reason::RateLimited), Some(Duration::from_millis(5)));
+        assert_eq!(delay(Reason::NoRoom), None, "room for a job comes in hours");
     }
 
     #[test]

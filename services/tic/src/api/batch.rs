@@ -13,6 +13,7 @@ use fabricast_groups::directory::{Directory, NewGroup};
 use fabricast_groups::hints::{Layer, MgidHints};
 use fabricast_groups::ids::{Incarnation, Moment};
 use fabricast_groups::names::{GroupName, JobName, LayerName, NodeName, ProcessName, RequestId};
+use fabricast_groups::token::JobToken;
 use fabricast_proto::v1;
 use fabricast_rpc::Reason;
 use fabricast_topology::Graph;
@@ -32,6 +33,7 @@ const PORTION: usize = 4_096;
 pub(crate) struct Batch {
     request_id: RequestId,
     job: Option<JobName>,
+    token: Option<JobToken>,
     groups: Vec<FormGroup>,
     names: BTreeSet<GroupName>,
     mgids: BTreeMap<Mgid, usize>,
@@ -58,6 +60,7 @@ impl Batch {
         let mut batch = Self {
             request_id: fields::request_id(&first.request_id)?,
             job: members::job("job", &first.job)?,
+            token: members::token("job_token", &first.job_token)?,
             groups: Vec::new(),
             names: BTreeSet::new(),
             mgids: BTreeMap::new(),
@@ -124,6 +127,7 @@ impl Batch {
             hints: MgidHints { layer, ..MgidHints::default() },
             job: self.job.clone(),
             complete_at: NonZeroU32::new(asked.complete_at_member_count),
+            token: self.token.clone(),
         };
         self.groups.push(FormGroup { group, members });
         Ok(())

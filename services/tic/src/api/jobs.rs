@@ -1,21 +1,32 @@
 //! `JobService`: nodes for jobs.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use fabricast_groups::job::JobRecord;
-use fabricast_groups::names::JobName;
+use fabricast_groups::directory::Directory;
+use fabricast_groups::ids::Moment;
+use fabricast_groups::job::{JobRecord, JobShare};
+use fabricast_groups::names::{AccountName, JobName, NodeName, UserName};
+use fabricast_groups::token::JobToken;
 use fabricast_placement::{JobClass, JobNames, JobReport, Move, Spread};
 use fabricast_proto::v1;
 use fabricast_rpc::Reason;
-use fabricast_wire::encode_timestamp;
+use fabricast_wire::{decode_timestamp, encode_timestamp};
 use tonic::{Request, Response, Status};
 
 use crate::api::{fields, pages, status};
+use crate::clock::wall_clock;
 use crate::domain::jobs::{JobView, PlacementRequest};
+use crate::expiry::{Released, release};
 use crate::records::Records;
-use crate::writer::directory::DeleteJob;
 use crate::writer::queue::WriterQueue;
-use crate::writer::requests::{PlaceJob, ViewJobs};
+use crate::writer::requests::{PlaceJob, ReserveShare, ViewJobs};
+
+/// Most nodes of a job with a share.
+const NODES: usize = 1 << 16;
+/// Shortest and longest time for which a reservation lasts unless it is repeated.
+const LEASE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(86_400)];
 
 /// The service; cloning it is cheap.
 #[derive(Clone, Debug)]
@@ -48,7 +59,18 @@ impl v1::job_service_server::JobService for Jobs {
             validate_only: request.validate_only,
         };
         let job = self.queue.write(request).await?;
-        Ok(Response::new(v1::CreateJobResponse { job: Some(job_to_wire(&job)) }))
+        let job = self.records.read(|directory| job_to_wire(directory, &job));
+        Ok(Response::new(v1::CreateJobResponse { job: Some(job) }))
+    }
+
+    async fn reserve_job(
+        &self,
+        request: Request<v1::ReserveJobRequest>,
+    ) -> Result<Response<v1::ReserveJobResponse>, Status> {
+        let request = read_reserve(&request.into_inner(), wall_clock())?;
+        let job = self.queue.write(request).await?;
+        let job = self.records.read(|directory| job_to_wire(directory, &job));
+        Ok(Response::new(v1::ReserveJobResponse { job: Some(job) }))
     }
 
     async fn delete_job(
@@ -56,12 +78,14 @@ impl v1::job_service_server::JobService for Jobs {
         request: Request<v1::DeleteJobRequest>,
     ) -> Result<Response<v1::DeleteJobResponse>, Status> {
         let request = request.into_inner();
-        let request = DeleteJob {
-            request_id: fields::request_id(&request.request_id)?,
-            job: fields::name("job", &request.job, JobName::new)?,
-        };
-        let revision = self.queue.write(request).await?.answer;
-        Ok(Response::new(v1::DeleteJobResponse { revision: revision.0 }))
+        let id = fields::request_id(&request.request_id)?;
+        let job = fields::name("job", &request.job, JobName::new)?;
+        let Released { ended, revision } = release(&self.queue, id, job).await?;
+        Ok(Response::new(v1::DeleteJobResponse {
+            revision: revision.0,
+            group_count: ended.groups,
+            membership_count: ended.memberships,
+        }))
     }
 
     async fn get_job(
@@ -69,7 +93,9 @@ impl v1::job_service_server::JobService for Jobs {
         request: Request<v1::GetJobRequest>,
     ) -> Result<Response<v1::GetJobResponse>, Status> {
         let name = fields::name("job", &request.into_inner().job, JobName::new)?;
-        let job = self.records.read(|directory| directory.job(&name).map(job_to_wire));
+        let job = self
+            .records
+            .read(|directory| directory.job(&name).map(|job| job_to_wire(directory, job)));
         let unknown = || {
             Reason::UnknownJob.status(format!("job: no job '{name}'"), &[("job", name.as_str())])
         };
@@ -83,7 +109,8 @@ impl v1::job_service_server::JobService for Jobs {
         let request = request.into_inner();
         let after = pages::read_job(&request.page_token)?;
         Ok(Response::new(self.records.read(|directory| {
-            let jobs = directory.jobs_after(after.as_ref()).map(job_to_wire);
+            let jobs = directory.jobs_after(after.as_ref());
+            let jobs = jobs.map(|job| job_to_wire(directory, job));
             let (jobs, next) = pages::fill(request.page_size, jobs);
             let last = jobs.last().filter(|_| next.is_some());
             let next_page_token = last.map(|job| pages::job_token(&job.name));
@@ -143,16 +170,78 @@ const fn class_to_wire(class: JobClass) -> v1::JobClass {
 }
 
 /// A job as a message; one that was only validated has no revision and no creation time.
-fn job_to_wire(job: &JobRecord) -> v1::Job {
+fn job_to_wire(directory: &Directory, job: &JobRecord) -> v1::Job {
     let nodes = job.nodes.iter().map(|node| v1::JobNode {
         node: node.name.to_string(),
         endpoints: node.endpoints.iter().map(ToString::to_string).collect(),
     });
     v1::Job {
         name: job.name.to_string(),
-        job_class: class_to_wire(job.class).into(),
+        job_class: job.class.map_or(v1::JobClass::Unspecified, class_to_wire).into(),
         nodes: nodes.collect(),
         create_time: (job.revision.0 > 0).then(|| encode_timestamp(job.created)),
         revision: job.revision.0,
+        share: job.share.as_ref().map(|share| share_to_wire(directory, &job.name, share)),
     }
+}
+
+fn share_to_wire(directory: &Directory, job: &JobName, share: &JobShare) -> v1::JobShare {
+    let used = directory.groups_of_job(job).count();
+    v1::JobShare {
+        user: share.user.as_ref().map_or_else(String::new, ToString::to_string),
+        account: share.account.as_ref().map_or_else(String::new, ToString::to_string),
+        group_count: share.groups,
+        groups_per_step: share.groups_per_step(),
+        used_group_count: u32::try_from(used).unwrap_or(u32::MAX),
+        end_time: share.ends.map(encode_timestamp),
+        expire_time: share.expires.map(encode_timestamp),
+        ending: share.ending,
+    }
+}
+
+/// Reads a request for a share.
+fn read_reserve(request: &v1::ReserveJobRequest, now: Moment) -> Result<ReserveShare, Status> {
+    let invalid = |field: &str, why: String| {
+        Reason::NameInvalid.status(format!("{field}: {why}"), &[("field", field)])
+    };
+    let job = fields::name("job", &request.job, JobName::new)?;
+    if job.as_str().contains('/') {
+        let why = "the name of a job with groups of its own has no '/'";
+        return Err(invalid("job", why.to_owned()));
+    }
+    if request.token.is_empty() {
+        return Err(fields::missing("token"));
+    }
+    let token =
+        JobToken::new(&request.token).map_err(|error| invalid("token", error.to_string()))?;
+    if request.nodes.len() > NODES {
+        let message = format!("nodes: {}, at most {NODES} are allowed", request.nodes.len());
+        return Err(Reason::LimitReached.status(message, &[("field", "nodes")]));
+    }
+    let mut nodes = BTreeSet::new();
+    for text in &request.nodes {
+        if !nodes.insert(fields::name("nodes", text, NodeName::new)?) {
+            return Err(invalid("nodes", format!("'{text}' is named twice")));
+        }
+    }
+    let [shortest, longest] = LEASE;
+    // By hand, since the conversion of the library overflows at the least number.
+    let lease = request.lease.map(|lease| {
+        let seconds = Duration::from_secs(u64::try_from(lease.seconds).unwrap_or(0));
+        let nanos = Duration::from_nanos(u64::try_from(lease.nanos).unwrap_or(0));
+        seconds.saturating_add(nanos).clamp(shortest, longest)
+    });
+    let user = Some(&request.user).filter(|text| !text.is_empty());
+    let account = Some(&request.account).filter(|text| !text.is_empty());
+    let share = JobShare {
+        user: user.map(|text| fields::name("user", text, UserName::new)).transpose()?,
+        account: account.map(|text| fields::name("account", text, AccountName::new)).transpose()?,
+        groups: request.group_count,
+        steps: request.step_count.max(1),
+        token: token.hash(),
+        ends: request.end_time.as_ref().map(decode_timestamp),
+        expires: lease.map(|lease| now.after(lease)),
+        ending: false,
+    };
+    Ok(ReserveShare { job, nodes, share })
 }

@@ -6,6 +6,7 @@ use fabricast_groups::command::{GroupSpec, Join, Joined, Joiner, Leave};
 use fabricast_groups::hints::{Layer, MgidHints};
 use fabricast_groups::ids::{Gn, Incarnation};
 use fabricast_groups::names::{EndpointName, GroupName, JobName, LayerName, NodeName, ProcessName};
+use fabricast_groups::token::{JobToken, TokenError};
 use fabricast_proto::v1;
 use fabricast_rpc::{Caller, Reason};
 use fabricast_topology::{EndpointNameError, Graph, Mgid};
@@ -29,6 +30,7 @@ pub(crate) fn join(graph: &Graph, request: v1::JoinGroupRequest) -> Result<Join,
             hints: hints(graph, request.hints.unwrap_or_default())?,
             job: job("job", &request.job)?,
             complete_at: NonZeroU32::new(request.complete_at_member_count),
+            token: token("job_token", &request.job_token)?,
         },
         member: Joiner {
             node: fields::name("node", &request.node, NodeName::new)?,
@@ -135,6 +137,14 @@ pub(crate) fn leave(request: &v1::LeaveGroupRequest) -> Result<Leave, Status> {
 /// The response to a leave.
 pub(crate) fn left(left: &Left) -> v1::LeaveGroupResponse {
     v1::LeaveGroupResponse { revision: left.revision.0, gn: left.gn.0, pn: left.pn.0 }
+}
+
+/// Reads the token of a job, which may be empty.
+pub(crate) fn token(field: &str, text: &str) -> Result<Option<JobToken>, Status> {
+    let invalid = |error: TokenError| {
+        Reason::NameInvalid.status(format!("{field}: {error}"), &[("field", field)])
+    };
+    (!text.is_empty()).then(|| JobToken::new(text).map_err(invalid)).transpose()
 }
 
 /// Reads the name of a job, which may be empty.

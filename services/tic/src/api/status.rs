@@ -12,6 +12,7 @@ use crate::domain::collectives::error::CollectiveError;
 use crate::domain::elements::{DrainError, ElementError, TooManyReporters};
 use crate::domain::jobs::{self, PlacementError};
 use crate::domain::route_terms::RouteTermError;
+use crate::domain::shares::ShareError;
 use crate::domain::topology::TopologyError;
 use crate::leadership::election::LeaderInfo;
 use crate::leadership::state::NotLeader;
@@ -52,6 +53,7 @@ impl From<WriteError> for Status {
             WriteError::Directory(error) => refusal(&error),
             WriteError::RouteTerm(error) => route_term(&error),
             WriteError::Placement(error) => placement(&error),
+            WriteError::Share(error) => share(&error),
             WriteError::Choices(error) => choices(&error),
             WriteError::Topology(error) => topology(&error),
             WriteError::Trees(_) => {
@@ -167,6 +169,24 @@ fn placement(error: &PlacementError) -> Status {
     }
 }
 
+fn share(error: &ShareError) -> Status {
+    let text = error.to_string();
+    match error {
+        ShareError::UnknownNode { node } => {
+            Reason::UnknownNode.status(text, &[("node", node.as_str())])
+        }
+        ShareError::NoNodes => Reason::FieldMissing.status(text, &[("field", "nodes")]),
+        ShareError::NotAttached => Reason::UnknownNode.status(text, &[("field", "nodes")]),
+        ShareError::Refused { others, wait, free, .. } => {
+            let reason = if *others { Reason::NoRoom } else { Reason::QuotaReached };
+            match wait {
+                Some(wait) => reason.status_after(text, *wait),
+                None => reason.status(text, &[("free_groups", &free.to_string())]),
+            }
+        }
+    }
+}
+
 fn choices(error: &ChoiceError) -> Status {
     let (reason, field) = match error {
         ChoiceError::Stale { .. } => (Reason::StaleFence, "fence"),
@@ -263,6 +283,9 @@ fn directory_reason(refusal: &Refusal) -> (Reason, (&'static str, &str)) {
         }
         Refusal::UnknownJob { job } => (Reason::UnknownJob, ("job", job.as_str())),
         Refusal::JobExists { job } => (Reason::JobExists, ("job", job.as_str())),
+        Refusal::TokenRefused { group, .. } => (Reason::TokenRefused, ("group", group.as_str())),
+        Refusal::ShareUsed { job, .. } => (Reason::QuotaReached, ("job", job.as_str())),
+        Refusal::JobEnding { job } => (Reason::JobEnded, ("job", job.as_str())),
         Refusal::JobEnded { request_id } => (Reason::JobEnded, ("request_id", request_id.as_str())),
         Refusal::EndpointInJob { job, .. } => (Reason::NodeTaken, ("job", job.as_str())),
         Refusal::NoMembers { group } => (Reason::FieldMissing, ("group", group.as_str())),

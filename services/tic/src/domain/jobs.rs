@@ -193,8 +193,12 @@ impl JobSnapshot {
         snapshot
     }
 
-    /// Notes a job that was decided.
+    /// Notes a job that was placed, once: its record may change. Nodes that a scheduler has chosen
+    /// are left to it.
     fn note(&mut self, job: &JobRecord) {
+        if job.class.is_none() || self.ids.contains_key(&job.name) {
+            return;
+        }
         let id = JobId(self.next);
         self.next += 1;
         let has: BTreeSet<&EndpointName> =

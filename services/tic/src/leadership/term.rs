@@ -34,7 +34,9 @@ use crate::domain::elements::FailedElements;
 use crate::domain::jobs::JobAllocations;
 use crate::domain::mgids::MgidAllocations;
 use crate::domain::route_terms::{GrantedTerm, RouteTerms};
+use crate::domain::shares::JobShares;
 use crate::domain::topology::TopologySnapshot;
+use crate::expiry::JobExpiry;
 use crate::gauges;
 use crate::leadership::election::LeaderLease;
 use crate::liveness::Liveness;
@@ -79,6 +81,7 @@ pub(crate) struct Term {
     records: Arc<Records>,
     hints: Arc<Hints>,
     hint_sender: HintSender,
+    expiry: JobExpiry,
 }
 
 /// The two steps in which a TIC stops.
@@ -134,7 +137,8 @@ impl TermBuilder {
         let state = WriterState {
             directory: loaded.directory,
             mgids,
-            jobs: JobAllocations::new(graph),
+            jobs: JobAllocations::new(Arc::clone(&graph)),
+            shares: JobShares::new(graph, setup.config.job_shares.clone()),
             choices: ChoiceRecords::new(loaded.choices),
             collectives,
             route_terms,
@@ -155,8 +159,10 @@ impl TermBuilder {
         let hint_sender =
             HintSender { peers: Arc::clone(&peers), lease: lease.clone(), pause: HINT_PAUSE };
         let config = self.watch_config.subscribe();
+        let expiry = JobExpiry::new(Arc::clone(&records), queue.clone());
         let liveness = Liveness::new(inbox, Arc::clone(&records), queue, peers, config);
-        Ok((services, Term { queue: receiver, writer, liveness, records, hints, hint_sender }))
+        let queue = receiver;
+        Ok((services, Term { queue, writer, liveness, records, hints, hint_sender, expiry }))
     }
 
     /// Builds the service that answers stale reads while another TIC leads.
@@ -244,7 +250,7 @@ impl Term {
     ///
     /// [`TermEnd`] if it cannot go on.
     pub(crate) async fn run(self, shutdown: Shutdown) -> Result<(), TermEnd> {
-        let Self { queue, writer, liveness, records, hints, hint_sender } = self;
+        let Self { queue, writer, liveness, records, hints, hint_sender, expiry } = self;
         let Shutdown { stop, drained } = shutdown;
         // The tasks end with the term, also when it is cut short.
         let ends = stop.child_token();
@@ -261,6 +267,11 @@ impl Term {
             Ok(())
         });
         tasks.spawn(writer.run(queue, drained));
+        let expiring = expiry.run(ends.clone());
+        tasks.spawn(async move {
+            expiring.await;
+            Ok(())
+        });
         let watching = liveness.run(ends.clone());
         tasks.spawn(async move {
             watching.await;

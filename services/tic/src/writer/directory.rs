@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use fabricast_groups::command::{
-    Answer, Command, DeleteJobGroups, FormGroups, Formed, GroupMove, JobEnd, Join, Joined, Leave,
-    Refusal, RegisterNode,
+    Answer, Command, DeleteJob, DeleteJobGroups, FormGroups, Formed, GroupMove, JobEnd, Join,
+    Joined, Leave, Refusal, RegisterNode,
 };
 use fabricast_groups::directory::{ChooseMgid, Directory};
 use fabricast_groups::ids::{Gn, Incarnation, Moment, Pn, Revision};
-use fabricast_groups::job::{CreateJob, JobRecord};
-use fabricast_groups::names::{GroupName, JobName, NodeName, RequestId};
+use fabricast_groups::job::{CreateJob, JobRecord, ReserveJob};
+use fabricast_groups::names::{GroupName, NodeName, RequestId};
 use fabricast_groups::record::{Change, NodeRecord, Route};
 
 /// A [`Command`] of the directory with the type of its [`Answer`].
@@ -55,13 +55,6 @@ pub(crate) fn decide<R: DirectoryRequest>(
 pub(crate) struct DeleteGroup {
     pub(crate) request_id: RequestId,
     pub(crate) group: GroupName,
-}
-
-/// Frees the nodes of a job.
-#[derive(Debug)]
-pub(crate) struct DeleteJob {
-    pub(crate) request_id: RequestId,
-    pub(crate) job: JobName,
 }
 
 /// Takes a failed node out of all groups; replies with the number of memberships that ended.
@@ -120,7 +113,7 @@ pub(crate) struct Left {
     pub(crate) revision: Revision,
 }
 
-/// Answer to [`DeleteJobGroups`].
+/// Answer to [`DeleteJobGroups`] and [`DeleteJob`].
 #[derive(Debug)]
 pub(crate) struct JobGroupsDeleted {
     /// Everything that has ended by this request so far.
@@ -181,9 +174,10 @@ directory_requests! {
         Answer::JobGroupsDeleted { ended, done } => JobGroupsDeleted { ended, done }
     };
     CreateJob => JobRecord: job => Command::CreateJob(job), { Answer::JobCreated(job) => job };
-    DeleteJob => Revision: this => {
-        Command::DeleteJob { request_id: this.request_id, job: this.job }
-    }, { Answer::JobDeleted { revision } => revision };
+    ReserveJob => JobRecord: job => Command::ReserveJob(job), { Answer::JobReserved(job) => job };
+    DeleteJob => JobGroupsDeleted: this => Command::DeleteJob(this), {
+        Answer::JobDeleted { ended, done } => JobGroupsDeleted { ended, done }
+    };
     MoveGroups => Vec<GroupMove>: this => Command::MoveGroups(this.0), {
         Answer::Moved(moved) => moved
     };

@@ -11,6 +11,7 @@ use crate::domain::collectives::error::CollectiveError;
 use crate::domain::collectives::published::FutureTrees;
 use crate::domain::jobs::PlacementError;
 use crate::domain::route_terms::RouteTermError;
+use crate::domain::shares::ShareError;
 use crate::domain::topology::TopologyError;
 use crate::records::keys::RecordsError;
 
@@ -50,6 +51,9 @@ pub(crate) enum WriteError {
     /// A job gets no nodes.
     #[error(transparent)]
     Placement(#[from] PlacementError),
+    /// A job gets no share.
+    #[error(transparent)]
+    Share(#[from] ShareError),
     /// A report of choices is not taken.
     #[error(transparent)]
     Choices(#[from] ChoiceError),
@@ -78,6 +82,7 @@ impl WriteError {
             | Self::Directory(_)
             | Self::RouteTerm(_)
             | Self::Placement(_)
+            | Self::Share(_)
             | Self::Choices(_)
             | Self::Topology(_)
             | Self::Trees(_)

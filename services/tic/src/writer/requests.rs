@@ -1,16 +1,18 @@
 //! The requests that the writer takes, and how it decides each.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fabricast_collectives::ReservationId;
 use fabricast_groups::command::GroupMove;
 use fabricast_groups::ids::{Moment, Revision};
-use fabricast_groups::job::{CreateJob, JobRecord};
-use fabricast_groups::names::{JobName, RequestId};
+use fabricast_groups::job::{CreateJob, JobRecord, JobShare, ReserveJob};
+use fabricast_groups::names::{JobName, NodeName, RequestId};
 use fabricast_groups::record::RouteReason;
 use fabricast_proto::v1;
 use fabricast_routing::MgidPlanner;
 
+use crate::clock::wall_clock;
 use crate::domain::choices::ChoiceReport;
 use crate::domain::choices::text::Texts;
 use crate::domain::collectives::request::{
@@ -18,6 +20,7 @@ use crate::domain::collectives::request::{
 };
 use crate::domain::jobs::{JobView, PlacementRequest};
 use crate::domain::route_terms::{ReportNumber, Router};
+use crate::domain::shares::AskedShare;
 use crate::domain::topology::TopologyChange;
 use crate::records::keys;
 use crate::writer::directory::{Decided, DirectoryRequest, MoveGroups, RecordRoutes};
@@ -132,6 +135,15 @@ pub(crate) struct PlaceJob {
     pub(crate) validate_only: bool,
 }
 
+/// Reserves groups for a job.
+#[derive(Debug)]
+pub(crate) struct ReserveShare {
+    pub(crate) job: JobName,
+    pub(crate) nodes: BTreeSet<NodeName>,
+    /// The share asked for; `groups` may be 0 for the whole share.
+    pub(crate) share: JobShare,
+}
+
 /// Shows nodes and jobs.
 #[derive(Debug)]
 pub(crate) struct ViewJobs;
@@ -205,6 +217,7 @@ pub(crate) struct ViewUsage;
 
 write_requests! {
     PlaceJob => JobRecord: |this, state, writes| place_job(this, state, writes);
+    ReserveShare => JobRecord: |this, state, writes| reserve_share(this, state, writes);
     ViewJobs => JobView: |_this, state, _writes| {
         let down = state.down();
         Ok(state.jobs.view(&state.directory, &down)?)
@@ -285,13 +298,41 @@ fn place_job(
     if validate_only {
         return Ok(JobRecord {
             name: job,
-            class,
+            class: Some(class),
             nodes,
             created: Moment(0),
             revision: Revision(0),
+            share: None,
         });
     }
     Ok(state.decide(CreateJob { request_id, job, class, nodes }, writes)?.answer)
+}
+
+fn reserve_share(
+    asked: ReserveShare,
+    state: &mut WriterState,
+    writes: &mut BatchWrites,
+) -> Result<JobRecord, WriteError> {
+    let ReserveShare { job, nodes, mut share } = asked;
+    let WriterState { directory, shares, .. } = &mut *state;
+    let known = directory.job(&job);
+    let held = known.and_then(|known| known.share.as_ref());
+    let has = |known: &JobRecord| known.nodes.iter().map(|node| node.name.clone()).collect();
+    // A node may have other endpoints by now; the job has those that it began with.
+    let is_same = known.is_some_and(|known| nodes.is_empty() || nodes == has(known));
+    let nodes = if is_same { Vec::new() } else { shares.find_nodes(directory, &nodes)? };
+    match held {
+        Some(held) if share.groups == 0 => share.groups = held.groups,
+        Some(_) => {}
+        None => {
+            let own = known.map_or(&[][..], |known| &known.nodes);
+            let nodes = if nodes.is_empty() { own } else { &nodes };
+            let account = share.account.as_ref();
+            let asked = AskedShare { account, nodes, groups: share.groups };
+            share.groups = shares.decide(directory, wall_clock(), &asked)?;
+        }
+    }
+    Ok(state.decide(ReserveJob { job, nodes, share }, writes)?.answer)
 }
 
 fn change_topology(

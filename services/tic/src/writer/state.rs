@@ -11,6 +11,7 @@ use crate::domain::collectives::CollectiveAllocations;
 use crate::domain::jobs::{Down, JobAllocations};
 use crate::domain::mgids::MgidAllocations;
 use crate::domain::route_terms::RouteTerms;
+use crate::domain::shares::JobShares;
 use crate::domain::topology::TopologySnapshot;
 use crate::liveness::inbox::LivenessInbox;
 use crate::records::Records;
@@ -25,6 +26,7 @@ pub(crate) struct WriterState {
     pub(crate) directory: Directory,
     pub(crate) mgids: MgidAllocations,
     pub(crate) jobs: JobAllocations,
+    pub(crate) shares: JobShares,
     pub(crate) choices: ChoiceRecords,
     pub(crate) collectives: CollectiveAllocations,
     pub(crate) route_terms: RouteTerms,
@@ -51,12 +53,13 @@ impl WriterState {
         request: R,
         writes: &mut BatchWrites,
     ) -> Result<Decided<R::Answer>, WriteError> {
-        let Self { directory, mgids, jobs, collectives, .. } = self;
+        let Self { directory, mgids, jobs, shares, collectives, .. } = self;
         let decision = decide(directory, wall_clock(), request, &mut |group| mgids.choose(group))?;
         mgids.applied(&decision.changes);
         for change in &decision.changes {
             directory.apply(change);
             jobs.applied(change);
+            shares.applied(change);
             collectives.applied(change, &mut writes.puts);
             writes.puts.insert(keys::record(change), change.encode());
         }
@@ -81,6 +84,7 @@ impl WriterState {
         self.directory = self.records.read(Directory::clone);
         self.mgids.start_over(&self.directory);
         self.jobs.start_over();
+        self.shares.start_over();
         self.choices.roll_back();
         self.collectives.roll_back();
         self.route_terms.roll_back();
@@ -91,6 +95,7 @@ impl WriterState {
         let Loaded { directory, route_term, choices, collectives, .. } = loaded;
         self.mgids.start_over(&directory);
         self.jobs.start_over();
+        self.shares.start_over();
         self.choices.start_over(choices);
         self.collectives.start_over(collectives);
         self.route_terms.start_over(route_term);

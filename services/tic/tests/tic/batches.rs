@@ -23,11 +23,16 @@ fn group(name: &str, hosts: &[u32]) -> v1::FormedGroupSpec {
 }
 
 fn request(id: &str, groups: Vec<v1::FormedGroupSpec>) -> v1::FormGroupsRequest {
-    v1::FormGroupsRequest { request_id: id.to_owned(), job: "j".to_owned(), groups }
+    v1::FormGroupsRequest {
+        request_id: id.to_owned(),
+        job: "j".to_owned(),
+        groups,
+        ..Default::default()
+    }
 }
 
 /// The portions that were answered, and how the stream ended.
-async fn form(
+pub(crate) async fn form(
     tic: &Tic,
     messages: Vec<v1::FormGroupsRequest>,
 ) -> (Vec<v1::FormGroupsResponse>, Result<(), Status>) {

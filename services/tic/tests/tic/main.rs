@@ -20,6 +20,7 @@ mod mgids;
 mod nodes;
 mod refusals;
 mod routes;
+mod shares;
 mod topology;
 mod upgrade;
 mod watch;

@@ -37,7 +37,12 @@ async fn what_a_launcher_formed_carries_packets_and_ends_with_its_job() {
     let groups: Vec<_> = rows.map(|(n, some)| group(format!("row/{n}"), some)).collect();
     let count = groups.len();
     assert!(count > 2, "a job has several groups");
-    let request = v1::FormGroupsRequest { request_id: "r".to_owned(), job: "j".to_owned(), groups };
+    let request = v1::FormGroupsRequest {
+        request_id: "r".to_owned(),
+        job: "j".to_owned(),
+        groups,
+        ..Default::default()
+    };
     let formed = client.batches().form_groups(tokio_stream::iter([request])).await.unwrap();
     let answer = formed.into_inner().message().await.unwrap().unwrap();
     assert_eq!(answer.groups.len(), count);

@@ -120,7 +120,7 @@ impl Raw {
         let channel = Endpoint::from_shared(socket).unwrap().connect().await.unwrap();
         let mut calls = ProcessServiceClient::new(channel);
         let (process, node) = (process.to_owned(), "n0".to_owned());
-        let request = v1::AttachProcessRequest { process, node };
+        let request = v1::AttachProcessRequest { process, node, ..<_>::default() };
         let mut attached = calls.attach_process(request).await.unwrap().into_inner();
         let session = attached.message().await.unwrap().unwrap().session;
         Self { calls, session, _attached: attached }

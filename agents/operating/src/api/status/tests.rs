@@ -50,6 +50,7 @@ fn join(endpoint: &str) -> JoinCall {
             hints: fabricast_groups::hints::MgidHints::default(),
             job: None,
             complete_at: None,
+            token: None,
         },
         process: ProcessName::new("p").unwrap(),
         endpoint: Some(EndpointName::new(endpoint).unwrap()),

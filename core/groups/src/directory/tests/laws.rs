@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::jobs::{create_job, delete_job};
+use super::jobs::{create_job, delete_job, reserve_job};
 use super::*;
 use crate::command::{FormMember, GroupMove};
 use crate::flaps::{FlapDamping, FlapPolicy};
@@ -14,7 +14,7 @@ fn random_command() -> impl Strategy<Value = Command> {
     let group = (0u32..4).prop_map(|group| format!("g{group}"));
     let process = (0u32..2).prop_map(|process| format!("p{process}"));
     let id = (0u32..60).prop_map(|id| format!("r{id}"));
-    (0u32..24, 0u32..5, group, process, id, 1u64..4).prop_map(
+    (0u32..25, 0u32..5, group, process, id, 1u64..4).prop_map(
         |(kind, node, group, process, id, life)| match kind {
             0 | 1 => register(node, life),
             2..=6 => Command::Join(Join {
@@ -36,6 +36,7 @@ fn random_command() -> impl Strategy<Value = Command> {
             },
             13 | 14 => create_job(&id, &process, &[node, node + 1]),
             15 => delete_job(&id, &process),
+            24 => Command::ReserveJob(reserve_job(&process)),
             12 => Command::Routed { routes: Vec::new(), clean: Some(Revision(life * 20)) },
             22 | 23 => Command::MoveGroups(vec![GroupMove {
                 gn: Gn(life),

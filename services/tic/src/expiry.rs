@@ -1,0 +1,118 @@
+//! Releases jobs whose reservation has expired, and goes on with releases that were cut short.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabricast_groups::Refusal;
+use fabricast_groups::command::{DeleteJob, JobEnd};
+use fabricast_groups::ids::{Moment, Revision};
+use fabricast_groups::names::{JobName, RequestId};
+use fabricast_rpc::request_id;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::wall_clock;
+use crate::records::Records;
+use crate::writer::directory::JobGroupsDeleted;
+use crate::writer::error::WriteError;
+use crate::writer::queue::WriterQueue;
+
+/// Time between two looks at the jobs; the shortest lease is as long.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Records that the end of a job changes in one decision, unless one group has more.
+const ENDS: usize = 4_096;
+
+/// Groups that have ended with a job.
+pub(crate) struct Released {
+    pub(crate) ended: JobEnd,
+    pub(crate) revision: Revision,
+}
+
+/// Ends a job, step by step until none of its groups is left.
+pub(crate) async fn release(
+    queue: &WriterQueue,
+    request_id: RequestId,
+    job: JobName,
+) -> Result<Released, WriteError> {
+    let mut request = DeleteJob { request_id, job, most: ENDS, ended: JobEnd::default() };
+    let mut latest = Revision(0);
+    loop {
+        let (answer, revision) = match queue.write(request.clone()).await {
+            Ok(decided) => (decided.answer, decided.revision),
+            // Another call has come to the end first.
+            Err(WriteError::Directory(Refusal::UnknownJob { .. })) if latest > Revision(0) => {
+                return Ok(Released { ended: request.ended, revision: latest });
+            }
+            Err(error) => return Err(error),
+        };
+        let JobGroupsDeleted { ended, done } = answer;
+        if let Some(revision) = done {
+            return Ok(Released { ended, revision });
+        }
+        (request.ended, latest) = (ended, revision);
+    }
+}
+
+/// The task of a term that releases jobs.
+#[derive(Debug)]
+pub(crate) struct JobExpiry {
+    records: Arc<Records>,
+    queue: WriterQueue,
+}
+
+impl JobExpiry {
+    pub(crate) fn new(records: Arc<Records>, queue: WriterQueue) -> Self {
+        Self { records, queue }
+    }
+
+    /// Works until the term ends.
+    pub(crate) async fn run(self, end: CancellationToken) {
+        // A release that is under way is left alone at first.
+        let mut ending = BTreeSet::new();
+        loop {
+            let now = wall_clock();
+            let (due, next) = self.due(now, &ending);
+            ending = next;
+            for job in due {
+                self.release(job).await;
+            }
+            tokio::select! {
+                () = end.cancelled() => return,
+                () = tokio::time::sleep(INTERVAL) => {}
+            }
+        }
+    }
+
+    /// Jobs to release, and those that are being released now.
+    fn due(
+        &self,
+        now: Moment,
+        were_ending: &BTreeSet<JobName>,
+    ) -> (Vec<JobName>, BTreeSet<JobName>) {
+        self.records.read(|directory| {
+            let (mut due, mut ending) = (Vec::new(), BTreeSet::new());
+            for job in directory.jobs_after(None) {
+                let Some(share) = &job.share else { continue };
+                let is_expired = share.expires.is_some_and(|expires| expires <= now);
+                if is_expired || (share.ending && were_ending.contains(&job.name)) {
+                    due.push(job.name.clone());
+                } else if share.ending {
+                    ending.insert(job.name.clone());
+                }
+            }
+            (due, ending)
+        })
+    }
+
+    async fn release(&self, job: JobName) {
+        let Ok(id) = RequestId::new(&request_id()) else { return };
+        match release(&self.queue, id, job.clone()).await {
+            Ok(Released { ended, .. }) => {
+                tracing::info!(%job, groups = ended.groups, "job released: its reservation expired");
+            }
+            Err(WriteError::Directory(Refusal::UnknownJob { .. })) => {}
+            // It is tried again, here or in the next term.
+            Err(error) => tracing::info!(%job, %error, "job not released yet"),
+        }
+    }
+}
