@@ -24,6 +24,8 @@ mod needs_etcd;
 mod needs_ovs;
 #[path = "cli/needs_prometheus.rs"]
 mod needs_prometheus;
+#[path = "cli/needs_slurm.rs"]
+mod needs_slurm;
 #[path = "cli/offline.rs"]
 mod offline;
 #[path = "cli/planning.rs"]

@@ -10,6 +10,7 @@ mod figures;
 mod fuzz;
 mod install_c;
 mod install_openmpi;
+mod install_slurm;
 mod kubernetes;
 mod manual;
 mod mutants;
@@ -34,9 +35,9 @@ usage: cargo xtask <verb>
                     cases of random tests are the same each time. Tests whose tool cannot be installed are
                     skipped, and the last lines name them (--no-install: install no packages)
   setup             install what tests need and this machine lacks: git, etcd, ibsim, the InfiniBand
-                    diagnostics, OpenSM, Open vSwitch, Prometheus with Alertmanager, Python, Open MPI and
-                    valgrind as Debian packages (as root or with sudo), and below target a Python environment
-                    with grpcio and mpi4py
+                    diagnostics, OpenSM, Open vSwitch, Prometheus with Alertmanager, Slurm, Open MPI, Python
+                    and valgrind as Debian packages (as root or with sudo), and below target a Python
+                    environment with grpcio and mpi4py
   soak [MINUTES]    run the random tests of core with fresh cases until the time is over (10) or one fails
   fuzz TARGET|all [MINUTES]
                     let libFuzzer look for inputs that break what tests/fuzz promises, led by the code that is
@@ -65,6 +66,9 @@ usage: cargo xtask <verb>
   install-openmpi --prefix DIR
                     the same, and the component of Open MPI, built with its mpicc (docs/open-mpi.md); left out
                     aloud where there is none
+  install-slurm --prefix DIR
+                    build the plugin of Slurm, and install it as DIR/lib/slurm/fabricast.so; needs
+                    Slurm's headers
   bench-report [FILTER]
                     run the benches and print each figure beside its budget; only budgets whose work or
                     bench has FILTER in its text
@@ -110,6 +114,9 @@ fn main() -> Result<ExitCode> {
         ["install-c", "--prefix", prefix] => print_paths(&install_c::run(&root, prefix.as_ref())?),
         ["install-openmpi", "--prefix", prefix] => {
             print_paths(&install_openmpi::run(&root, prefix.as_ref())?)
+        }
+        ["install-slurm", "--prefix", prefix] => {
+            print_paths(&[install_slurm::run(&root, prefix.as_ref())?])
         }
         ["bench-report", filter @ ..] if filter.len() < 2 => {
             let filter = filter.first().copied().unwrap_or_default();

@@ -48,10 +48,11 @@ struct Service {
 enum Kind {
     Program(&'static str),
     PythonModule(&'static str),
+    File(&'static str),
 }
 
 /// Every tool that a test needs besides cargo, a C compiler and a shell.
-pub(crate) const TOOLS: [Tool; 10] = [
+pub(crate) const TOOLS: [Tool; 11] = [
     Tool {
         name: "git",
         parts: &[Part { kind: Kind::Program("git"), package: "git" }],
@@ -150,6 +151,24 @@ pub(crate) const TOOLS: [Tool; 10] = [
         as_root: true,
     },
     Tool {
+        name: "slurm",
+        parts: &[
+            Part { kind: Kind::Program("slurmctld"), package: "slurmctld" },
+            Part { kind: Kind::Program("slurmd"), package: "slurmd" },
+            Part { kind: Kind::Program("srun"), package: "slurm-client" },
+            Part { kind: Kind::Program("munged"), package: "munge" },
+            Part { kind: Kind::File("/usr/include/slurm/spank.h"), package: "libslurm-dev" },
+        ],
+        calls: &["Slurm::start"],
+        acts_on_fabric: false,
+        services: &[
+            Service { unit: "slurmctld.service", package: "slurmctld" },
+            Service { unit: "slurmd.service", package: "slurmd" },
+            Service { unit: "munge.service", package: "munge" },
+        ],
+        as_root: true,
+    },
+    Tool {
         name: "valgrind",
         parts: &[Part { kind: Kind::Program("valgrind"), package: "valgrind" }],
         calls: &["\"valgrind\""],
@@ -186,6 +205,7 @@ impl Kind {
             Self::Program(name) => {
                 std::env::split_paths(&path()).any(|folder| folder.join(name).is_file())
             }
+            Self::File(path) => Path::new(path).is_file(),
             Self::PythonModule(name) => {
                 succeeds(Command::new("python3").args(["-c", &format!("import {name}")]))
             }

@@ -15,6 +15,9 @@ use crate::remote::{Remote, answer, block_on};
 /// The prolog gives up then: Slurm shows a job as configuring as long as it runs.
 const DEADLINE: Duration = Duration::from_secs(20);
 
+/// Slurm 22.05 writes this where a job has no account.
+const NO_ACCOUNT: &str = "(null)";
+
 /// A variable that Slurm sets for prologs and epilogs; our plugin's have the prefix `SPANK_`.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
@@ -78,7 +81,7 @@ async fn reserve(args: &HookArgs) -> Result<(), Failure> {
         token: required("SPANK_FABRICAST_TOKEN")?,
         nodes: hostlist::expand(&required("SLURM_JOB_NODELIST")?).context("SLURM_JOB_NODELIST")?,
         user: variable("SLURM_JOB_USER").or_else(|| variable("SLURM_JOB_UID")).unwrap_or_default(),
-        account: variable("SLURM_JOB_ACCOUNT").unwrap_or_default(),
+        account: variable("SLURM_JOB_ACCOUNT").filter(|it| it != NO_ACCOUNT).unwrap_or_default(),
         group_count: number("SPANK_FABRICAST_GROUPS")?.unwrap_or_default(),
         step_count: 1,
         end_time: end.map(|seconds| prost_types::Timestamp { seconds, nanos: 0 }),

@@ -1,0 +1,227 @@
+//! Jobs of a real Slurm (`deploy/slurm`): they get their share and give it back, whatever ends
+//! them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Longest time for what Slurm does by itself.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A Slurm with a control plane, in a folder of its own; it ends when it is dropped.
+struct Slurm {
+    folder: TempDir,
+    server: String,
+}
+
+impl Slurm {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let port = free_ports();
+        let mut slurm = Self { folder, server: format!("127.0.0.1:{port}") };
+        let mut command = slurm.command(Path::new(&script("start")));
+        command.arg(slurm.run_folder()).env("FABRICAST_SLURM_PORT", port.to_string());
+        succeeds(&mut command);
+        slurm.server = format!("127.0.0.1:{port}");
+        slurm
+    }
+
+    fn run_folder(&self) -> PathBuf {
+        self.folder.path().join("run")
+    }
+
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        for (name, _) in std::env::vars_os() {
+            if ["FABRICAST_", "SLURM", "SPANK_"]
+                .iter()
+                .any(|it| name.to_string_lossy().starts_with(it))
+            {
+                command.env_remove(name);
+            }
+        }
+        command.env("FABRICAST", env!("CARGO_BIN_EXE_fabricast"));
+        command.env("FABRICAST_SERVER", &self.server).current_dir(self.folder.path());
+        command.env("SLURM_CONF", self.run_folder().join("slurm.conf"));
+        command
+    }
+
+    /// Runs a line of shell, as a user would.
+    fn shell(&self, line: &str) -> Output {
+        let mut command = self.command(Path::new("sh"));
+        command.args(["-c", line]).output().expect("a shell")
+    }
+
+    /// Runs a line of shell that succeeds; returns what it prints.
+    fn ok(&self, line: &str) -> String {
+        let output = self.shell(line);
+        assert!(output.status.success(), "{line}: {output:?}\n{}", self.read("hooks.log"));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn read(&self, file: &str) -> String {
+        std::fs::read_to_string(self.run_folder().join(file)).unwrap_or_default()
+    }
+
+    fn jobs(&self) -> Vec<Value> {
+        let list = self.ok("$FABRICAST job list --format json");
+        let list: Value = serde_json::from_str(&list).expect("JSON");
+        list["jobs"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Waits until so many jobs have shares, and so many groups exist.
+    fn has(&self, jobs: usize, groups: usize) {
+        let started = Instant::now();
+        loop {
+            let list = self.ok("$FABRICAST group list --format json");
+            let list: Value = serde_json::from_str(&list).expect("JSON");
+            let found = (self.jobs().len(), list["groups"].as_array().map_or(0, Vec::len));
+            if found == (jobs, groups) {
+                return;
+            }
+            let log = self.read("hooks.log");
+            assert!(started.elapsed() < LIMIT, "{found:?}, not {:?}\n{log}", (jobs, groups));
+        }
+    }
+
+    fn kill(&self, file: &str) {
+        self.ok(&format!("kill -9 $(cat {}/{file})", self.run_folder().display()));
+    }
+
+    /// Submits a job that forms a group and waits to be ended; returns its number.
+    fn submit(&self, options: &str) -> String {
+        let script = self.folder.path().join("job.sh");
+        let text = "#!/bin/sh\n$FABRICAST group join job/$FABRICAST_JOB/a --node $FABRICAST_NODE\n\
+                    exec sleep 600\n";
+        std::fs::write(&script, text).expect("the folder can be written");
+        let line = format!("sbatch --parsable --output=out.%j {options} {}", script.display());
+        self.ok(&line).trim().to_owned()
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        let mut command = self.command(Path::new(&script("stop")));
+        let _ = command.arg(self.run_folder()).output();
+    }
+}
+
+fn script(name: &str) -> String {
+    format!("{}/../deploy/slurm/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn succeeds(command: &mut Command) {
+    let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{command:?}: {output:?}");
+}
+
+/// The first of ten ports, of which at least the first is free now.
+fn free_ports() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("it is bound").port().min(65_000)
+}
+
+#[test]
+fn a_job_gets_its_share_and_gives_it_back_whatever_ends_it() {
+    let slurm = Slurm::start();
+    a_job_forms_groups_with_its_token(&slurm);
+    a_job_over_its_quota_is_warned_or_does_not_run(&slurm);
+    jobs_end_in_many_ways(&slurm);
+    crashes_leak_nothing_after_a_sweep(&slurm);
+    let folder = slurm.run_folder();
+    drop(slurm);
+    assert!(!folder.exists());
+    assert_eq!(processes_in(&folder), Vec::<PathBuf>::new());
+}
+
+/// Processes that work in a folder, which may be gone.
+fn processes_in(folder: &Path) -> Vec<PathBuf> {
+    let all = std::fs::read_dir("/proc").expect("it is Linux").flatten().map(|entry| entry.path());
+    let is_in = |process: &PathBuf| {
+        let place = std::fs::read_link(process.join("cwd")).unwrap_or_default();
+        place.starts_with(folder)
+            || place.display().to_string().starts_with(&*folder.to_string_lossy())
+    };
+    all.filter(is_in).collect()
+}
+
+fn a_job_forms_groups_with_its_token(slurm: &Slurm) {
+    let printed = slurm.ok("srun -N2 -n2 --account=physics --fabricast --fabricast-groups=1 sh -c '\
+         unset FABRICAST_PROCESS; $FABRICAST run --socket $FABRICAST_SOCKET -n 2 \
+         --group job/$FABRICAST_JOB/$FABRICAST_NODE -- sh -c \"echo rank \\$FABRICAST_RANK\" || true; \
+         $FABRICAST job list'");
+    // One group is reserved: one of the two tasks forms it.
+    assert!(printed.contains("rank 0\n") && printed.contains("rank 1\n"), "{printed}");
+    assert!(printed.contains("physics") && printed.contains("of 1"), "{printed}");
+    slurm.has(0, 0);
+    let token = slurm.ok("srun -n1 sh -c 'echo \"<$FABRICAST_TOKEN$FABRICAST_JOB>\"'");
+    assert_eq!(token, "<>\n", "a job that did not ask gets nothing");
+    // A step of an allocation, and a batch job that leaves the environment behind.
+    let said = slurm.ok("salloc --quiet -n1 --fabricast \
+         srun sh -c 'echo $FABRICAST_JOB ${#FABRICAST_TOKEN}'");
+    assert!(said.starts_with("slurm-") && said.ends_with(" 32\n"), "{said}");
+    let script = slurm.folder.path().join("left.sh");
+    let text = "#!/bin/sh\necho $FABRICAST_JOB ${#FABRICAST_TOKEN}\n";
+    std::fs::write(&script, text).expect("the folder can be written");
+    slurm.ok("sbatch --wait --export=NONE --fabricast --output=left.out left.sh");
+    assert_eq!(slurm.ok("cut -d' ' -f2 left.out"), "32\n");
+    // The job of another user of the node.
+    let refused = slurm.ok("srun -n1 --fabricast sh -c '\
+         $FABRICAST group join job/$FABRICAST_JOB/a --node $FABRICAST_NODE --process p \
+         --job-token 0123456789abcdef 2>&1 || true'");
+    assert!(refused.contains("TOKEN_REFUSED"), "{refused}");
+}
+
+fn a_job_over_its_quota_is_warned_or_does_not_run(slurm: &Slurm) {
+    let warned = slurm.ok("srun -n1 --fabricast --fabricast-groups=999 echo ran");
+    assert_eq!(warned, "ran\n");
+    assert!(slurm.read("hooks.log").contains("warning: job slurm-"), "{}", slurm.read("hooks.log"));
+    let refused = slurm.shell("srun -n1 --fabricast=require --fabricast-groups=999 echo ran");
+    assert!(!refused.status.success() && refused.stdout.is_empty(), "{refused:?}");
+    for option in ["--fabricast=maybe", "--fabricast-groups=0", "--fabricast-groups=99999999999"] {
+        assert!(!slurm.shell(&format!("srun -n1 {option} true")).status.success(), "{option}");
+    }
+    slurm.has(0, 0);
+}
+
+fn jobs_end_in_many_ways(slurm: &Slurm) {
+    let array = slurm.submit("-n1 --array=1-3 --account=physics --fabricast --fabricast-groups=1");
+    let single = slurm.submit("-N2 -n2 --account=chemistry --fabricast=require");
+    slurm.has(4, 4);
+    let mut accounts: Vec<Value> =
+        slurm.jobs().iter().map(|job| job["share"]["account"].clone()).collect();
+    accounts.sort_by_key(ToString::to_string);
+    assert_eq!(accounts, ["chemistry", "physics", "physics", "physics"]);
+    slurm.ok(&format!("scontrol requeue {single}"));
+    slurm.has(3, 3);
+    slurm.ok(&format!("scancel {array}_2"));
+    slurm.has(2, 2);
+    slurm.ok("scancel --user=root");
+    slurm.has(0, 0);
+}
+
+fn crashes_leak_nothing_after_a_sweep(slurm: &Slurm) {
+    for _ in 0..2 {
+        slurm.submit("-N1 -n1 --fabricast --fabricast-groups=1");
+    }
+    slurm.has(2, 2);
+    for node in 0..8 {
+        slurm.kill(&format!("slurmd.h{node}.pid"));
+    }
+    slurm.kill("slurmctld.pid");
+    // The controller does not know the jobs any more.
+    slurm.ok(&format!("rm -rf {0}/state && mkdir {0}/state", slurm.run_folder().display()));
+    assert!(!slurm.shell("$FABRICAST slurm sweep").status.success(), "nobody lists the jobs");
+    slurm.has(2, 2);
+    slurm.ok("slurmctld -i");
+    let started = Instant::now();
+    while !slurm.shell("squeue").status.success() {
+        assert!(started.elapsed() < LIMIT, "the controller does not answer");
+    }
+    let swept = slurm.ok("$FABRICAST slurm sweep");
+    assert!(swept.starts_with("released slurm-"), "{swept}");
+    slurm.has(0, 0);
+}
