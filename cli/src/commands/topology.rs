@@ -1,5 +1,7 @@
 //! `fabricast topology`: fabrics in files.
 
+mod draw;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -89,6 +91,8 @@ pub(crate) enum TopologyCommand {
         #[arg(value_name = "FILE|PRESET")]
         file: String,
     },
+    /// Draw a topology as SVG: levels from the leaf switches up, large ones by midplane.
+    Draw(draw::DrawArgs),
     /// Check that a topology is a regular fat tree; exit 1 if not, or if it differs from a
     /// topology.conf.
     Check {
@@ -140,6 +144,7 @@ impl Run for TopologyCommand {
                 let listing = Listing::of(&Topology::read(&file)?.graph);
                 output::print(format, &listing, Listing::text)
             }
+            Self::Draw(args) => draw::run(&args),
             Self::Check { file, slurm } => check(&file, slurm.as_deref(), format),
             Self::Detect { file } => {
                 found(&Topology::read(&file)?, None, format)?;
