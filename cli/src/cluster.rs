@@ -226,6 +226,12 @@ impl Cluster {
         run(&mut parts, &stop, "front", |stop| server.serve(services, stop));
     }
 
+    /// Runs a console beside the parts.
+    pub(crate) async fn run_console(&self, console: fabricast_console::App) {
+        let mut parts = self.parts.lock().await;
+        run(&mut parts, &self.stop, "console", |stop| console.run(stop));
+    }
+
     /// Waits until a part ends without being stopped; that is always a failure.
     pub async fn failed(&self) -> Failure {
         match self.parts.lock().await.join_next().await {

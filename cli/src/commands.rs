@@ -9,6 +9,7 @@ use crate::failure::Failure;
 mod certs;
 mod collective;
 mod completions;
+mod console;
 mod context;
 mod debug;
 mod demo;
@@ -86,6 +87,7 @@ commands! {
     Status(status::StatusArgs),
     Events(events::EventsArgs),
     Health(health::HealthArgs),
+    Console(console::ConsoleArgs),
     #[command(subcommand)] Context(context::ContextCommand),
     #[command(subcommand)] Debug(debug::DebugCommand),
     #[command(subcommand)] Certs(certs::CertsCommand),

@@ -99,6 +99,17 @@ impl Remote {
     ///
     /// An address that cannot be parsed, certificates that cannot be used, or an unknown context.
     pub(crate) fn new(args: &ServerArgs) -> Result<Self, Failure> {
+        let context = Self::context(args)?;
+        let security = security(context.certificates.as_deref(), context.plaintext)?;
+        Self::of_context(&context, security)
+    }
+
+    /// The addresses and certificates that the arguments mean.
+    ///
+    /// # Errors
+    ///
+    /// An address that cannot be parsed, or an unknown context.
+    pub(crate) fn context(args: &ServerArgs) -> Result<contexts::Context, Failure> {
         let mut context = match (&args.context, &args.server) {
             (Some(name), _) => Contexts::read()?.named(name)?.clone(),
             (None, None) => Contexts::read()?.current()?.cloned().unwrap_or_default(),
@@ -115,8 +126,8 @@ impl Remote {
         if args.certificates.is_some() || args.plaintext {
             (context.certificates, context.plaintext) = (args.certificates.clone(), args.plaintext);
         }
-        let security = security(context.certificates.as_deref(), context.plaintext)?;
-        Self::of_context(&context, security)
+        check_addresses("server", &context.server)?;
+        Ok(context)
     }
 
     /// Prepares calls to the parts of a context.

@@ -2,6 +2,7 @@
 
 mod advice;
 mod audit;
+mod draw;
 mod explain;
 mod live;
 mod plan;
@@ -30,6 +31,8 @@ pub(crate) enum RouteCommand {
     Explain(explain::ExplainArgs),
     /// Move groups to spanning trees on which their packets cross fewer links, without losing any.
     Rebalance(rebalance::RebalanceArgs),
+    /// Draw the trees of a group of a running control plane as SVG, on the fabric.
+    Draw(draw::DrawArgs),
     /// Show the state of the running route service.
     Status {
         #[command(flatten)]
@@ -48,6 +51,7 @@ impl Run for RouteCommand {
                 Some(topology) => explain::run(topology, &args, format),
                 None => block_on(explain_running(args.group, &args.server, format)),
             },
+            Self::Draw(args) => block_on(draw::run(&args)),
             Self::Rebalance(args) => block_on(rebalance::run(&args, format)),
             Self::Status { server } => block_on(async {
                 let remote = Remote::new(&server)?;

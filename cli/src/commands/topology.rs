@@ -2,6 +2,8 @@
 
 mod draw;
 
+pub(super) use draw::scope;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;

@@ -45,6 +45,10 @@ pub(crate) struct UpArgs {
     /// Address for GET /metrics of all parts, for Prometheus; default: none.
     #[arg(long, value_name = "IP:PORT")]
     metrics: Option<SocketAddr>,
+    /// Address of this machine for the console, to be opened in a browser; default: none, and
+    /// without a value 127.0.0.1:7480.
+    #[arg(long, value_name = "IP:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:7480")]
+    console: Option<SocketAddr>,
     /// Entries of each multicast table (C).
     #[arg(long, default_value_t = 32, value_parser = colors())]
     colors: u16,
@@ -57,6 +61,11 @@ impl Run for UpArgs {
             return Err(
                 Failure::input(what).hint("nothing is encrypted: give --plaintext to accept that")
             );
+        }
+        if let Some(console) = self.console.filter(|console| !console.ip().is_loopback()) {
+            let what = format!("--console: {console} can be reached from other machines");
+            let failure = Failure::input(what);
+            return Err(failure.hint("`fabricast console` serves other machines, with a token"));
         }
         let mut settings = telemetry::settings(&globals.trace)?;
         // The lines that begin and end a log are for services; here they would frame every refusal.
@@ -86,6 +95,10 @@ impl Run for UpArgs {
             })?;
             let address = front.address();
             let _metrics = serve_metrics(self.metrics, "up").await?;
+            let console = match self.console {
+                Some(listen) => Some(super::console::beside(listen, address).await?),
+                None => None,
+            };
             let cluster = Cluster::start(layout).await?;
             cluster.serve_at(front).await;
             output::notice(&format!(
@@ -98,6 +111,10 @@ impl Run for UpArgs {
                 listed(&cluster.switch_agents),
                 listed(&cluster.operating),
             ));
+            if let Some(console) = console {
+                output::notice(&format!("fabricast: console at http://{}", console.address()));
+                cluster.run_console(console).await;
+            }
             let ended = tokio::select! {
                 stopped = interrupted() => stopped,
                 failed = cluster.failed() => Err(failed),

@@ -46,7 +46,7 @@ pub(super) fn run(args: &DrawArgs) -> Result<(), Failure> {
 /// # Errors
 ///
 /// One that the fabric does not have.
-pub(crate) fn scope(fabric: &Fabric, inside: Option<&str>) -> Result<Scope, Failure> {
+pub(in crate::commands) fn scope(fabric: &Fabric, inside: Option<&str>) -> Result<Scope, Failure> {
     let Some(key) = inside else { return Ok(Scope::Whole) };
     match Unit::parse(key).filter(|unit| fabric.has(*unit)) {
         Some(unit) => Ok(Scope::Inside(unit)),

@@ -1,0 +1,27 @@
+//! The console: a control plane in a browser, over HTTP.
+//!
+//! Read [`App`] first, then `snapshot.rs`. One watch and one poller ask the control plane, through
+//! the API, as any client would; every page is made of the [`Snapshot`](snapshot::Snapshot) that
+//! they keep, so the number of viewers does not matter to the control plane. What only one page
+//! shows is fetched when it is opened, and kept for a second (`details.rs`).
+//!
+//! Invariants
+//! - CONSOLE-1: nothing is answered before the `Host` header was checked, and where there is a
+//!   token, nothing but the sign-in page and its style without it.
+//! - CONSOLE-2: connections, streams of events and kept answers are bounded; a viewer that does not
+//!   read is dropped.
+//! - CONSOLE-3: the console makes no call that changes anything.
+
+mod access;
+mod app;
+mod calls;
+mod details;
+mod http;
+mod overlay;
+mod pages;
+mod poller;
+mod snapshot;
+mod timed_stream;
+
+pub use app::{App, Settings, StartError};
+pub use overlay::{faults, tree_overlay};

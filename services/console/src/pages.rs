@@ -1,0 +1,154 @@
+//! Pages of the console, as HTML made from the state.
+//!
+//! A page is a function from the state and the parameters of its address to [`Page`]. Names come
+//! from users: maud escapes them, and [`name`] keeps their writing direction to themselves.
+
+mod fabric;
+mod groups;
+mod health;
+mod nodes;
+mod parts;
+mod switches;
+mod what_if;
+
+use maud::{DOCTYPE, Markup, html};
+
+use crate::snapshot::Snapshot;
+
+pub(crate) use fabric::fabric;
+pub(crate) use groups::{group, groups};
+pub(crate) use health::health;
+pub(crate) use nodes::{node, nodes};
+pub(crate) use switches::{switch, tables};
+pub(crate) use what_if::what_if;
+
+/// The pages of the menu.
+const MENU: [Entry; 6] = [
+    Entry { path: "/fabric", title: "Fabric" },
+    Entry { path: "/groups", title: "Groups" },
+    Entry { path: "/tables", title: "Tables" },
+    Entry { path: "/nodes", title: "Nodes" },
+    Entry { path: "/health", title: "Health" },
+    Entry { path: "/what-if", title: "What if" },
+];
+
+struct Entry {
+    path: &'static str,
+    title: &'static str,
+}
+
+/// One page, without what is around it.
+#[derive(Debug)]
+pub(crate) struct Page {
+    /// Title of the window.
+    pub(crate) title: String,
+    /// Path of its entry in the menu.
+    pub(crate) menu: &'static str,
+    /// False if what it is about does not exist.
+    pub(crate) is_found: bool,
+    /// True if it is made anew with every change; false if that would cost much.
+    pub(crate) is_live: bool,
+    pub(crate) body: Markup,
+}
+
+impl Page {
+    fn new(menu: &'static str, title: impl Into<String>, body: Markup) -> Self {
+        Self { title: title.into(), menu, is_found: true, is_live: true, body }
+    }
+
+    /// A page that says what does not exist.
+    pub(crate) fn not_found(text: &str) -> Self {
+        let body = html! {
+            h1 { "Not found" }
+            p { (text) }
+            p { a href="/fabric" { "Back to the fabric" } }
+        };
+        Self { title: "Not found".to_owned(), menu: "", is_found: false, is_live: false, body }
+    }
+
+    /// A page that says why there is nothing to show.
+    fn missing(menu: &'static str, title: &str, why: &str) -> Self {
+        let body = html! { h1 { (title) } p .problem role="status" { (why) } };
+        Self::new(menu, title, body)
+    }
+}
+
+/// Puts menu, state and problems around a page.
+pub(crate) fn layout(now: &Snapshot, page: &Page) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(&page.title, true))
+            body {
+                a .skip href="#main" { "To the content" }
+                header {
+                    strong { "Fabricast" }
+                    nav aria-label="Views" {
+                        @for entry in &MENU {
+                            a href=(entry.path) aria-current=[(entry.path == page.menu).then_some("page")] {
+                                (entry.title)
+                            }
+                        }
+                    }
+                    div #state { (state(now, page.is_live)) }
+                }
+                main #main data-live=[page.is_live.then_some(now.version)] {
+                    @for (source, problem) in &now.problems {
+                        p .problem role="alert" { strong { (source.words()) } ": " (problem) }
+                    }
+                    (page.body)
+                }
+            }
+        }
+    }
+}
+
+fn head(title: &str, with_script: bool) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            title { (title) " – Fabricast" }
+            link rel="icon" href="/assets/icon.svg";
+            link rel="stylesheet" href="/assets/console.css";
+            @if with_script { script src="/assets/console.js" defer {} }
+        }
+    }
+}
+
+/// The state in one line.
+fn state(now: &Snapshot, is_live: bool) -> Markup {
+    let failed = now.failed.len();
+    html! {
+        @match now.status.as_deref() {
+            Some(status) if status.active && status.settled => span .good { "settled" },
+            Some(status) if status.active => span .warn { "route service at work" },
+            Some(_) | None => span .bad { "no route service" },
+        }
+        @if failed > 0 { span .bad { (failed) " failed" } }
+        span { "revision " (now.revision) }
+        @if is_live { span #live { "live" } } @else { span { "not live: reload to ask again" } }
+    }
+}
+
+/// The page where viewers sign in.
+pub(crate) fn sign_in(was_wrong: bool) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head("Sign in", false))
+            body {
+                main .center {
+                    h1 { "Fabricast" }
+                    @if was_wrong { p .bad role="alert" { "This is not the token." } }
+                    form method="post" action="/sign-in" {
+                        label for="token" { "Token, as in the file of --token-file"
+                            input #token type="password" name="token" required autofocus autocomplete="current-password";
+                        }
+                        button { "Sign in" }
+                    }
+                }
+            }
+        }
+    }
+}

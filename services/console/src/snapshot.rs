@@ -1,0 +1,272 @@
+//! The state of the control plane that all pages are made of.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use fabricast_drawing::{Fabric, Overlay};
+use fabricast_proto::v1;
+use fabricast_proto::v1::directory_change::Kind;
+use fabricast_topology::Faults;
+
+use crate::calls::Server;
+use crate::overlay;
+
+/// Most events that are kept.
+const MAX_EVENTS: usize = 100;
+
+/// The state at one moment; cloning it is cheap.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Snapshot {
+    /// Grows with every change.
+    pub(crate) version: u64,
+    /// The fabric; none while no TIC has answered.
+    pub(crate) fabric: Option<Arc<Fabric>>,
+    /// Failed parts of the fabric, as the TIC knows them.
+    pub(crate) failed: Arc<Vec<v1::Element>>,
+    /// The same, for the drawing.
+    pub(crate) faults: Arc<Faults>,
+    /// Groups by GN, without members.
+    pub(crate) groups: Arc<BTreeMap<u64, Arc<v1::Group>>>,
+    /// Nodes by name.
+    pub(crate) nodes: Arc<BTreeMap<String, Arc<v1::Node>>>,
+    /// Revision of the records.
+    pub(crate) revision: u64,
+    /// State of the route service.
+    pub(crate) status: Option<Arc<v1::GetRouteStatusResponse>>,
+    /// Switches, as their agents list them.
+    pub(crate) switches: Arc<Vec<v1::Switch>>,
+    /// Differences of tables.
+    pub(crate) drifts: Option<Arc<v1::ListTableDriftsResponse>>,
+    /// The servers that were asked.
+    pub(crate) servers: Arc<Vec<Server>>,
+    /// Problems by what could not be read.
+    pub(crate) problems: BTreeMap<Source, String>,
+    /// Latest events, newest first.
+    pub(crate) events: Arc<VecDeque<Event>>,
+}
+
+/// A source of the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Source {
+    Records,
+    RouteService,
+    Switches,
+    Drifts,
+}
+
+impl Source {
+    /// The words for it.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Records => {
+                "groups, nodes and failures are not up to date: no TIC that leads answers"
+            }
+            Self::RouteService => "no route service answers",
+            Self::Switches => "switch agents do not answer",
+            Self::Drifts => "it is not known what the switches really hold",
+        }
+    }
+}
+
+/// A change that people want to know of.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub(crate) at: SystemTime,
+    pub(crate) text: String,
+    pub(crate) is_bad: bool,
+}
+
+impl Snapshot {
+    /// Begins anew with the records: a snapshot of the TIC follows.
+    pub(crate) fn forget_records(&mut self) {
+        self.groups = Arc::default();
+        self.nodes = Arc::default();
+    }
+
+    /// Applies changes of the records.
+    ///
+    /// - `is_news`: they have happened since the console began.
+    pub(crate) fn apply(&mut self, changes: Vec<v1::DirectoryChange>, is_news: bool) {
+        let mut events = Vec::new();
+        for change in changes.into_iter().filter_map(|change| change.kind) {
+            match change {
+                Kind::Group(group) => {
+                    drop(Arc::make_mut(&mut self.groups).insert(group.gn, Arc::new(group)));
+                }
+                Kind::DeletedGn(gn) => {
+                    if let Some(group) = Arc::make_mut(&mut self.groups).remove(&gn) {
+                        events.push((false, format!("group {} ended", group.name)));
+                    }
+                }
+                Kind::Node(node) => events.extend(self.put_node(node)),
+                Kind::RemovedNode(name) => {
+                    Arc::make_mut(&mut self.nodes).remove(&name);
+                    events.push((false, format!("node {name} was removed")));
+                }
+                Kind::FailedElements(list) => events.extend(self.put_failed(list.elements)),
+                Kind::Joined(_) | Kind::Left(_) => {} // the group's record has their number
+            }
+        }
+        if is_news {
+            for (is_bad, text) in events {
+                self.tell(is_bad, text);
+            }
+        }
+    }
+
+    fn put_node(&mut self, node: v1::Node) -> Option<(bool, String)> {
+        let before = self.nodes.get(&node.name).map(|known| known.state());
+        let (name, now) = (node.name.clone(), node.state());
+        Arc::make_mut(&mut self.nodes).insert(name.clone(), Arc::new(node));
+        match (before, now) {
+            (Some(before), now) if before == now => None,
+            (_, v1::NodeState::Failed) => Some((true, format!("node {name} failed"))),
+            (None | Some(_), _) => Some((false, format!("node {name} is up"))),
+        }
+    }
+
+    fn put_failed(&mut self, elements: Vec<v1::Element>) -> Vec<(bool, String)> {
+        let (old, new) = (Arc::clone(&self.failed), elements);
+        let gone = old.iter().filter(|one| !new.contains(one));
+        let came = new.iter().filter(|one| !old.contains(one));
+        let mut events: Vec<(bool, String)> =
+            gone.map(|one| (false, format!("{} works again", element_text(one)))).collect();
+        events.extend(came.map(|one| (true, format!("{} failed", element_text(one)))));
+        self.failed = Arc::new(new);
+        self.update_faults();
+        events
+    }
+
+    /// Puts another topology in place.
+    pub(crate) fn set_fabric(&mut self, fabric: Arc<Fabric>) {
+        self.fabric = Some(fabric);
+        self.update_faults();
+    }
+
+    fn update_faults(&mut self) {
+        let fabric = self.fabric.as_ref();
+        self.faults = Arc::new(
+            fabric.map(|fabric| overlay::faults(fabric.graph(), &self.failed)).unwrap_or_default(),
+        );
+    }
+
+    /// Remembers an event.
+    pub(crate) fn tell(&mut self, is_bad: bool, text: String) {
+        let events = Arc::make_mut(&mut self.events);
+        events.push_front(Event { at: SystemTime::now(), text, is_bad });
+        events.truncate(MAX_EVENTS);
+    }
+
+    /// Records a problem, or that there is none any more.
+    pub(crate) fn set_problem(&mut self, source: Source, problem: Option<String>) {
+        let had = self.problems.remove(&source).is_some();
+        match problem {
+            Some(problem) => {
+                if !had {
+                    self.tell(true, format!("{}: {problem}", source.words()));
+                }
+                self.problems.insert(source, problem);
+            }
+            None if had => self.tell(false, format!("answered again: {}", source.name())),
+            None => {}
+        }
+    }
+
+    /// Faults and entries, for the drawing.
+    pub(crate) fn overlay(&self) -> Overlay {
+        let mut overlay = Overlay { faults: (*self.faults).clone(), ..Overlay::default() };
+        let Some(fabric) = &self.fabric else { return overlay };
+        overlay.colors = self.switches.iter().map(|one| one.colors).max().unwrap_or(0);
+        if !self.switches.is_empty() {
+            overlay.used_entries = vec![0; fabric.graph().switch_count()];
+        }
+        for switch in self.switches.iter() {
+            if let Some(found) = fabric.graph().find_switch(&switch.name) {
+                overlay.used_entries[found.index()] = switch.used_entries;
+            }
+        }
+        overlay
+    }
+
+    /// Finds a group by name.
+    pub(crate) fn group(&self, name: &str) -> Option<&Arc<v1::Group>> {
+        self.groups.values().find(|group| group.name == name)
+    }
+
+    /// Addresses of the switch agents.
+    pub(crate) fn switch_agents(&self) -> Vec<String> {
+        let agents = self.servers.iter().filter(|server| server.is("switch-agent"));
+        agents.map(|server| server.address.clone()).collect()
+    }
+}
+
+impl Source {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Records => "the TIC",
+            Self::RouteService => "the route service",
+            Self::Switches => "the switch agents",
+            Self::Drifts => "the comparison of tables",
+        }
+    }
+}
+
+/// Name of a part of the fabric.
+pub(crate) fn element_text(element: &v1::Element) -> String {
+    use v1::element::Kind;
+    match &element.kind {
+        Some(Kind::Link(end)) => format!("link {}:{}", end.switch_name, end.port),
+        Some(Kind::SwitchName(name)) => format!("switch {name}"),
+        Some(Kind::Endpoint(name)) => format!("endpoint {name}"),
+        None => "unknown part".to_owned(),
+    }
+}
+
+/// True if the route of a group is in the switches.
+pub(crate) fn is_routed(group: &v1::Group) -> bool {
+    group.route.as_ref().is_some_and(|route| route.state() == v1::RouteState::Routed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(ports: &[u32]) -> Vec<v1::DirectoryChange> {
+        let link = |port: &u32| v1::Element {
+            kind: Some(v1::element::Kind::Link(v1::PortName {
+                switch_name: "S-1".to_owned(),
+                port: *port,
+            })),
+        };
+        let elements = ports.iter().map(link).collect();
+        let kind = Some(Kind::FailedElements(v1::FailedElements { elements }));
+        vec![v1::DirectoryChange { kind }]
+    }
+
+    #[test]
+    fn failures_and_repairs_are_told_once() {
+        let mut snapshot = Snapshot::default();
+        snapshot.apply(failed(&[1]), false);
+        assert!(snapshot.events.is_empty(), "what was there before is no news");
+        snapshot.apply(failed(&[1, 2]), true);
+        snapshot.apply(failed(&[2]), true);
+        let texts: Vec<&str> = snapshot.events.iter().map(|event| event.text.as_str()).collect();
+        assert_eq!(texts, ["link S-1:1 works again", "link S-1:2 failed"]);
+    }
+
+    #[test]
+    fn events_and_repeated_problems_are_bounded() {
+        let mut snapshot = Snapshot::default();
+        for number in 0..3 * MAX_EVENTS {
+            snapshot.tell(false, number.to_string());
+        }
+        assert_eq!(snapshot.events.len(), MAX_EVENTS);
+        for _ in 0..5 {
+            snapshot.set_problem(Source::Records, Some("silent".to_owned()));
+        }
+        assert_eq!(snapshot.events.iter().filter(|event| event.text.contains("silent")).count(), 1);
+        snapshot.set_problem(Source::Records, None);
+        assert!(snapshot.problems.is_empty());
+    }
+}
