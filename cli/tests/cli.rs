@@ -18,6 +18,8 @@ mod golden;
 mod jobs;
 #[path = "cli/metrics.rs"]
 mod metrics;
+#[path = "cli/needs_chromium.rs"]
+mod needs_chromium;
 #[path = "cli/needs_etcd.rs"]
 mod needs_etcd;
 #[path = "cli/needs_ovs.rs"]

@@ -52,7 +52,18 @@ enum Kind {
 }
 
 /// Every tool that a test needs besides cargo, a C compiler and a shell.
-pub(crate) const TOOLS: [Tool; 11] = [
+pub(crate) const TOOLS: [Tool; 12] = [
+    Tool {
+        name: "chromium",
+        parts: &[
+            Part { kind: Kind::Program("chromium"), package: "chromium" },
+            Part { kind: Kind::Program("chromedriver"), package: "chromium-driver" },
+        ],
+        calls: &["Browser::start", "Command::new(\"chromedriver\")"],
+        acts_on_fabric: false,
+        services: &[],
+        as_root: false,
+    },
     Tool {
         name: "git",
         parts: &[Part { kind: Kind::Program("git"), package: "git" }],

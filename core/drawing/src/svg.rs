@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::drawing::{Cell, Drawing, Line};
+use crate::drawing::{Cell, Drawing, Frame, Line};
 use crate::unit::Unit;
 
 /// Width of a box.
@@ -49,29 +49,24 @@ impl Drawing {
              width=\"{width}\" height=\"{height}\" aria-label=\"{title}\">\n<title>{title}</title>\n{head}"
             ),
         );
-        for row in &self.rows {
-            put(
-                out,
-                format_args!(
-                    "<text class=\"row\" x=\"18\" y=\"{}\">{}</text>\n",
-                    row.y + 4,
-                    escape(&row.text)
-                ),
-            );
-        }
         for frame in &self.frames {
-            let crate::drawing::Frame { x, y, width, height, label } = frame;
+            let Frame { x, y, width, height, .. } = frame;
             put(
                 out,
                 format_args!(
-                    "<rect class=\"frame\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"6\"/>\
-                 <text class=\"row\" x=\"{x}\" y=\"{}\">{}</text>\n",
-                    y - 4,
-                    escape(label)
+                    "<rect class=\"frame\" x=\"{x}\" y=\"{y}\" width=\"{width}\" \
+                     height=\"{height}\" rx=\"6\"/>\n"
                 ),
             );
         }
         self.write_lines(out);
+        // Labels lie above the lines.
+        let rows = self.rows.iter().map(|row| (18, row.y + 4, &row.text));
+        let frames = self.frames.iter().map(|frame| (frame.x, frame.y - 4, &frame.label));
+        for (x, y, text) in rows.chain(frames) {
+            let text = escape(text);
+            put(out, format_args!("<text class=\"row\" x=\"{x}\" y=\"{y}\">{text}</text>\n"));
+        }
         for cell in &self.cells {
             write_cell(out, cell, link(cell.unit));
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use fabricast_drawing::{Fabric, Overlay};
 use fabricast_proto::v1;
@@ -12,6 +12,8 @@ use fabricast_topology::Faults;
 use crate::calls::Server;
 use crate::overlay;
 
+/// Time within which events of a kind are told together.
+const TOGETHER: Duration = Duration::from_secs(5);
 /// Most events that are kept.
 const MAX_EVENTS: usize = 100;
 
@@ -75,6 +77,37 @@ pub(crate) struct Event {
     pub(crate) at: SystemTime,
     pub(crate) text: String,
     pub(crate) is_bad: bool,
+    /// Number of others of the same kind that came with it.
+    pub(crate) more: usize,
+    kind: EventKind,
+}
+
+/// The kind of an event; those of a kind that come at once are told together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EventKind {
+    GroupEnded,
+    NodeUp,
+    NodeFailed,
+    NodeRemoved,
+    /// Told alone.
+    Other,
+}
+
+/// A change that is about to be told.
+struct News {
+    kind: EventKind,
+    is_bad: bool,
+    text: String,
+}
+
+impl News {
+    fn good(kind: EventKind, text: String) -> Self {
+        Self { kind, is_bad: false, text }
+    }
+
+    fn bad(kind: EventKind, text: String) -> Self {
+        Self { kind, is_bad: true, text }
+    }
 }
 
 impl Snapshot {
@@ -96,43 +129,53 @@ impl Snapshot {
                 }
                 Kind::DeletedGn(gn) => {
                     if let Some(group) = Arc::make_mut(&mut self.groups).remove(&gn) {
-                        events.push((false, format!("group {} ended", group.name)));
+                        let text = format!("group {} ended", group.name);
+                        events.push(News::good(EventKind::GroupEnded, text));
                     }
                 }
                 Kind::Node(node) => events.extend(self.put_node(node)),
                 Kind::RemovedNode(name) => {
                     Arc::make_mut(&mut self.nodes).remove(&name);
-                    events.push((false, format!("node {name} was removed")));
+                    let text = format!("node {name} was removed");
+                    events.push(News::good(EventKind::NodeRemoved, text));
                 }
                 Kind::FailedElements(list) => events.extend(self.put_failed(list.elements)),
                 Kind::Joined(_) | Kind::Left(_) => {} // the group's record has their number
             }
         }
         if is_news {
-            for (is_bad, text) in events {
-                self.tell(is_bad, text);
+            for news in events {
+                self.tell(news);
             }
         }
     }
 
-    fn put_node(&mut self, node: v1::Node) -> Option<(bool, String)> {
+    fn put_node(&mut self, node: v1::Node) -> Option<News> {
         let before = self.nodes.get(&node.name).map(|known| known.state());
         let (name, now) = (node.name.clone(), node.state());
         Arc::make_mut(&mut self.nodes).insert(name.clone(), Arc::new(node));
         match (before, now) {
             (Some(before), now) if before == now => None,
-            (_, v1::NodeState::Failed) => Some((true, format!("node {name} failed"))),
-            (None | Some(_), _) => Some((false, format!("node {name} is up"))),
+            (_, v1::NodeState::Failed) => {
+                Some(News::bad(EventKind::NodeFailed, format!("node {name} failed")))
+            }
+            (None | Some(_), _) => {
+                Some(News::good(EventKind::NodeUp, format!("node {name} is up")))
+            }
         }
     }
 
-    fn put_failed(&mut self, elements: Vec<v1::Element>) -> Vec<(bool, String)> {
+    fn put_failed(&mut self, elements: Vec<v1::Element>) -> Vec<News> {
         let (old, new) = (Arc::clone(&self.failed), elements);
         let gone = old.iter().filter(|one| !new.contains(one));
         let came = new.iter().filter(|one| !old.contains(one));
-        let mut events: Vec<(bool, String)> =
-            gone.map(|one| (false, format!("{} works again", element_text(one)))).collect();
-        events.extend(came.map(|one| (true, format!("{} failed", element_text(one)))));
+        let works = |one: &v1::Element| {
+            News::good(EventKind::Other, format!("{} works again", element_text(one)))
+        };
+        let failed = |one: &v1::Element| {
+            News::bad(EventKind::Other, format!("{} failed", element_text(one)))
+        };
+        let events = gone.map(works).chain(came.map(failed)).collect();
         self.failed = Arc::new(new);
         self.update_faults();
         events
@@ -152,9 +195,18 @@ impl Snapshot {
     }
 
     /// Remembers an event.
-    pub(crate) fn tell(&mut self, is_bad: bool, text: String) {
-        let events = Arc::make_mut(&mut self.events);
-        events.push_front(Event { at: SystemTime::now(), text, is_bad });
+    fn tell(&mut self, news: News) {
+        let News { kind, is_bad, text } = news;
+        let (at, events) = (SystemTime::now(), Arc::make_mut(&mut self.events));
+        if let Some(newest) = events.front_mut()
+            && newest.kind == kind
+            && kind != EventKind::Other
+            && at.duration_since(newest.at).is_ok_and(|passed| passed < TOGETHER)
+        {
+            newest.more += 1;
+            return;
+        }
+        events.push_front(Event { at, text, is_bad, more: 0, kind });
         events.truncate(MAX_EVENTS);
     }
 
@@ -164,11 +216,15 @@ impl Snapshot {
         match problem {
             Some(problem) => {
                 if !had {
-                    self.tell(true, format!("{}: {problem}", source.words()));
+                    let text = format!("{}: {problem}", source.words());
+                    self.tell(News::bad(EventKind::Other, text));
                 }
                 self.problems.insert(source, problem);
             }
-            None if had => self.tell(false, format!("answered again: {}", source.name())),
+            None if had => {
+                let text = format!("answered again: {}", source.name());
+                self.tell(News::good(EventKind::Other, text));
+            }
             None => {}
         }
     }
@@ -256,10 +312,22 @@ mod tests {
     }
 
     #[test]
+    fn nodes_that_fail_at_once_are_told_together() {
+        let mut snapshot = Snapshot::default();
+        for number in 0..300 {
+            let text = format!("node n{number} failed");
+            snapshot.tell(News::bad(EventKind::NodeFailed, text));
+        }
+        let told: Vec<_> =
+            snapshot.events.iter().map(|one| (one.text.as_str(), one.more)).collect();
+        assert_eq!(told, [("node n0 failed", 299)]);
+    }
+
+    #[test]
     fn events_and_repeated_problems_are_bounded() {
         let mut snapshot = Snapshot::default();
         for number in 0..3 * MAX_EVENTS {
-            snapshot.tell(false, number.to_string());
+            snapshot.tell(News::good(EventKind::Other, number.to_string()));
         }
         assert_eq!(snapshot.events.len(), MAX_EVENTS);
         for _ in 0..5 {

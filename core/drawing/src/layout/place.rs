@@ -86,7 +86,10 @@ fn columns(plan: &Plan, frames: &RowCells, cells: &[usize]) -> i32 {
         return most.max(1);
     }
     let share = (WRAP / count(frames.len()).max(1) - FRAME_GAP) / (CELL_WIDTH + GAP);
-    most.min(share).max(1)
+    // All lines about as long.
+    let share = share.clamp(1, most.max(1));
+    let lines = (most + share - 1) / share;
+    ((most + lines - 1) / lines.max(1)).max(1)
 }
 
 /// Places boxes on a circle, as a fabric without levels has no order.

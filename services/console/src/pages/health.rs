@@ -163,7 +163,8 @@ fn events(now: &Snapshot) -> Markup {
         @else {
             ol #events {
                 @for event in now.events.iter().take(LISTED) {
-                    li { (clock(event.at)) " " span .bad[event.is_bad] { bdi { (event.text) } } }
+                    li { (clock(event.at)) " " span .bad[event.is_bad] { bdi { (event.text) }
+                        @if event.more > 0 { ", and " (event.more) " more" } } }
                 }
             }
         }
