@@ -32,11 +32,11 @@ pub fn draw(fabric: &Fabric, scope: Scope, overlay: &Overlay) -> Drawing {
         slots.collect()
     };
     let mut plan = Plan::of(fabric, &switches);
-    let all = pairs(fabric, &plan, overlay);
+    let mut kept = pairs(fabric, &plan, overlay);
     if matches!(scope, Scope::Inside(_)) {
-        plan.keep_linked(&all);
+        plan.keep_linked(&kept);
+        kept = pairs(fabric, &plan, overlay);
     }
-    let kept = pairs(fabric, &plan, overlay);
     let mut drawing = if fabric.is_fat_tree() { rows(&plan) } else { on_circle(&plan) };
     drawing.title = title(fabric, scope);
     drawing.rows = row_labels(fabric, scope, &drawing, &plan);
