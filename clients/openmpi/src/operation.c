@@ -256,6 +256,28 @@ static fabricast_code start_parts(module_t *module)
     return FABRICAST_OK;
 }
 
+/* The last failure of this thread; ranks that failed are those of the communicator, not of the
+ * group. */
+static void describe(const module_t *module, fabricast_code code, char *why)
+{
+    uint32_t failed[8];
+    size_t count = 0;
+    const char *name = fabricast_code_name(code);
+
+    if (code == FABRICAST_MEMBERS_FAILED)
+        fabricast_error_failed_ranks(failed, sizeof failed / sizeof *failed, &count);
+    for (int rank = 0; count > 0 && rank < module->size; rank++) {
+        if (module->members[rank] != failed[0])
+            continue;
+        if (count == 1)
+            snprintf(why, WHY_SIZE, "%s: rank %d failed", name, rank);
+        else
+            snprintf(why, WHY_SIZE, "%s: rank %d and %zu more failed", name, rank, count - 1);
+        return;
+    }
+    snprintf(why, WHY_SIZE, "%s: %s", name, fabricast_error_text());
+}
+
 int advance(module_t *module, int wait_ms)
 {
     int parts = 0;
@@ -281,7 +303,7 @@ int advance(module_t *module, int wait_ms)
         }
         parts++;
         if (code != FABRICAST_OK) {
-            snprintf(why, sizeof why, "%s: %s", fabricast_code_name(code), fabricast_error_text());
+            describe(module, code, why);
             fail(module, why);
             return parts;
         }

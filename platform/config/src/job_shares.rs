@@ -24,12 +24,13 @@ pub struct RawJobShares {
 
 impl RawJobShares {
     /// The rules, where a table has so many entries.
-    pub(crate) fn rules(self, colors: u16) -> ShareRules {
+    #[must_use]
+    pub fn rules(&self, colors: u16) -> ShareRules {
         ShareRules {
             entries: self.entries_per_switch.unwrap_or(u32::from(colors)),
             groups: self.groups,
             account_groups: self.account_groups,
-            accounts: self.accounts,
+            accounts: self.accounts.clone(),
         }
     }
 }

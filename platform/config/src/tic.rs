@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use fabricast_groups::flaps::FlapDamping;
 use fabricast_groups::watch::WatchConfig;
-use fabricast_placement::share::ShareRules;
 use fabricast_rpc::Limits;
 use fabricast_store::StoreLocation;
 use fabricast_topology::TableKind;
@@ -62,7 +61,7 @@ pub struct TicConfig {
     /// Damping of nodes that come and go.
     pub damping: FlapDamping,
     /// Limits on the groups that jobs may reserve.
-    pub job_shares: ShareRules,
+    pub job_shares: RawJobShares,
 }
 
 /// Section `[tic]` as written.
@@ -241,7 +240,7 @@ impl Role for TicConfig {
                 max_silent_percent: raw.max_silent_percent,
             },
             damping,
-            job_shares: raw.job_shares.rules(raw.colors),
+            job_shares: raw.job_shares,
         })
     }
 }

@@ -147,7 +147,7 @@ fn nodes(now: &Snapshot) -> Markup {
     };
     let special: Vec<_> = now.nodes.values().filter(is_special).collect();
     html! {
-        h2 { "Nodes that do not simply work" }
+        h2 { "Failed, silent, drained and suppressed nodes" }
         @if special.is_empty() { p .good { "None of " (now.nodes.len()) "." } }
         @else {
             ul { @for node in special.iter().take(LISTED) { li { (node_link(&node.name)) ": " (node_state(node)) } } }

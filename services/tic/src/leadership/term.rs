@@ -138,7 +138,7 @@ impl TermBuilder {
             directory: loaded.directory,
             mgids,
             jobs: JobAllocations::new(Arc::clone(&graph)),
-            shares: JobShares::new(graph, setup.config.job_shares.clone()),
+            shares: JobShares::new(graph, setup.config.job_shares.rules(setup.config.colors)),
             choices: ChoiceRecords::new(loaded.choices),
             collectives,
             route_terms,

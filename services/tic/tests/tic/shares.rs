@@ -50,7 +50,7 @@ async fn refused_join(tic: &Tic, request: v1::JoinGroupRequest) -> (Code, String
     (refused.code(), reason(&refused))
 }
 
-async fn with_rules(rules: fn(&mut fabricast_placement::share::ShareRules)) -> Tic {
+async fn with_rules(rules: fn(&mut fabricast_config::RawJobShares)) -> Tic {
     let mut setup: Setup = setup(StoreLocation::Memory);
     rules(&mut setup.config.job_shares);
     Tic::start(setup).await
@@ -150,7 +150,7 @@ async fn nobody_uses_the_job_of_another() {
 #[tokio::test]
 async fn too_many_groups_are_refused_with_the_rule_and_the_time_to_wait() {
     let tic = with_rules(|rules| {
-        rules.entries = 8;
+        rules.entries_per_switch = Some(8);
         rules.accounts.insert("physics".to_owned(), 3);
     })
     .await;

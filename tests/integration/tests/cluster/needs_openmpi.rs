@@ -248,7 +248,7 @@ async fn a_rank_that_is_killed_is_an_error_of_the_others() {
         assert!(said.contains(&format!("rank {rank} got an error\n")), "{output:?}");
     }
     let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("FABRICAST_MEMBERS_FAILED: members 1 failed"), "{told}");
+    assert!(told.contains("FABRICAST_MEMBERS_FAILED: rank 1 failed"), "{told}");
     no_group_is_left(&cluster).await;
 }
 
