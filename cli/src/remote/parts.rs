@@ -192,17 +192,19 @@ impl Remote {
         Ok(FabricServiceClient::new(fabric.peer().channel()))
     }
 
-    /// The server that hosts a node: the one that was named if it has operating agents, or else
-    /// where the records say.
+    /// The server that hosts a node: the first of those named that has operating agents, or else the
+    /// one of the context, or that of the node's record.
     ///
     /// # Errors
     ///
     /// An unknown node, or that of a failed call.
     pub(crate) async fn host_of(&self, node: &str) -> Result<Self, Failure> {
-        let first = self.peer.address();
-        let info = self.info(first).await?;
-        if info.roles.iter().any(|role| role == Role::OperatingAgent.name()) {
-            return Ok(self.clone());
+        for address in self.leader.addresses() {
+            if let Ok(info) = self.info(address).await
+                && info.roles.iter().any(|role| role == Role::OperatingAgent.name())
+            {
+                return self.elsewhere(address);
+            }
         }
         if let [only] = &self.context.operating_agent[..] {
             return self.elsewhere(only);

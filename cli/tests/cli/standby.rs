@@ -208,6 +208,8 @@ fn the_address_of_the_tic_is_enough_for_calls_of_every_part() {
     let switch = switches["switches"][0]["name"].as_str().expect("a name");
     assert_eq!(with_tic(&["switch", "table", switch])["switchName"], switch);
     with_tic(&["node", "memberships", "node001"]);
+    let two = format!("127.0.0.1:1,{}", parts.tic);
+    parts.wait(&["node", "memberships", "node001", "--server", &two], |_| true);
     with_tic(&["group", "send", "group", "--node", "node001"]);
     with_tic(&["fabric", "fail", "--endpoint", "node002 HCA-1"]);
 
