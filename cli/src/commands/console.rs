@@ -13,7 +13,7 @@ use crate::args::ServerArgs;
 use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output;
-use crate::remote::{self, Remote};
+use crate::remote::{self, Remote, Role};
 use crate::serve::{block_on_threads, interrupted};
 use crate::source::read_text;
 use crate::telemetry::{self, Telemetry};
@@ -61,12 +61,17 @@ impl Run for ConsoleArgs {
         }
         let token = self.token_file.as_deref().map(token).transpose()?;
         let security = remote::security(context.certificates.as_deref(), context.plaintext)?;
-        let servers = context.server;
         let mut settings = telemetry::settings(&globals.trace)?;
         settings.log.push_str(",fabricast_telemetry=warn");
         let _telemetry = Telemetry::begin("console", &settings)?;
-        let settings = Settings { listen: self.listen, servers, security, hosts: self.host, token };
+        let Self { listen, host: hosts, .. } = self;
         block_on_threads(async {
+            let remote = Remote::of_context(&context, security.clone())?;
+            // What is not found while nothing answers is asked of the servers that were named.
+            let found = |parts: Result<_, Failure>| parts.unwrap_or(context.server.clone());
+            let tics = found(remote.parts(Role::Tic).await);
+            let routers = found(remote.parts(Role::Router).await);
+            let settings = Settings { listen, tics, routers, security, hosts, token };
             let app = bind(settings).await?;
             output::notice(&format!("fabricast: console at http://{}", app.address()));
             let stop = CancellationToken::new();
@@ -84,9 +89,9 @@ impl Run for ConsoleArgs {
 ///
 /// The address is taken.
 pub(super) async fn beside(listen: SocketAddr, server: SocketAddr) -> Result<App, Failure> {
-    let servers = vec![server.to_string()];
-    let security = Security::plaintext();
-    bind(Settings { listen, servers, security, hosts: Vec::new(), token: None }).await
+    let tics = vec![server.to_string()];
+    let (routers, security) = (tics.clone(), Security::plaintext());
+    bind(Settings { listen, tics, routers, security, hosts: Vec::new(), token: None }).await
 }
 
 async fn bind(settings: Settings) -> Result<App, Failure> {

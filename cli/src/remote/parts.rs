@@ -192,8 +192,8 @@ impl Remote {
         Ok(FabricServiceClient::new(fabric.peer().channel()))
     }
 
-    /// The server that hosts a node: the first of those named that has operating agents, or else the
-    /// one of the context, or that of the node's record.
+    /// The server that hosts a node: the first of those named that has operating agents, or else
+    /// the one of the context, or that of the node's record.
     ///
     /// # Errors
     ///

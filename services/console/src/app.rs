@@ -46,8 +46,10 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Settings {
     /// Address to listen at; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Addresses of the control plane, `host:port`.
-    pub servers: Vec<String>,
+    /// Addresses of the TICs, `host:port`.
+    pub tics: Vec<String>,
+    /// Addresses of the route services.
+    pub routers: Vec<String>,
     /// Credentials of the console as a client of the control plane.
     pub security: Security,
     /// Names that viewers may call it by, beside its address and those of this machine.
@@ -89,8 +91,8 @@ impl App {
     ///
     /// [`StartError`] names the address.
     pub async fn bind(settings: Settings) -> Result<Self, StartError> {
-        let Settings { listen, servers, security, hosts, token } = settings;
-        let calls = Calls::new(&servers, security).map_err(StartError::Server)?;
+        let Settings { listen, tics, routers, security, hosts, token } = settings;
+        let calls = Calls::new(&tics, &routers, security).map_err(StartError::Server)?;
         let failed = |source| StartError::Bind { address: listen, source };
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;

@@ -18,7 +18,8 @@ const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
 /// The control plane, as it is called.
 #[derive(Clone, Debug)]
 pub(crate) struct Calls {
-    leader: Leader,
+    tics: Leader,
+    routers: Leader,
     security: Security,
 }
 
@@ -44,16 +45,20 @@ impl Calls {
     /// # Errors
     ///
     /// An address that cannot be parsed.
-    pub(crate) fn new(servers: &[String], security: Security) -> Result<Self, PeerError> {
-        Ok(Self { leader: security.leader(servers)?, security })
+    pub(crate) fn new(
+        tics: &[String],
+        routers: &[String],
+        security: Security,
+    ) -> Result<Self, PeerError> {
+        Ok(Self { tics: security.leader(tics)?, routers: security.leader(routers)?, security })
     }
 
     fn tic(&self) -> TicServiceClient<LeaderChannel> {
-        TicServiceClient::new(self.leader.channel())
+        TicServiceClient::new(self.tics.channel())
     }
 
     fn router(&self) -> RouteServiceClient<LeaderChannel> {
-        RouteServiceClient::new(self.leader.channel())
+        RouteServiceClient::new(self.routers.channel())
     }
 
     pub(crate) async fn watch(&self) -> Result<Streaming<v1::WatchDirectoryResponse>, RpcError> {
@@ -61,14 +66,14 @@ impl Calls {
     }
 
     pub(crate) async fn topology(&self) -> Result<String, RpcError> {
-        Ok(self.leader.download_topology().await?)
+        Ok(self.tics.download_topology().await?)
     }
 
     /// State of the active route service; that of a standby if no active one is known.
     pub(crate) async fn route_status(&self) -> Result<v1::GetRouteStatusResponse, RpcError> {
         let request = v1::GetRouteStatusRequest {};
         let mut found = None;
-        let mut open = self.leader.addresses().to_vec();
+        let mut open = self.routers.addresses().to_vec();
         let mut asked = BTreeSet::new();
         while let Some(address) = open.pop() {
             if !asked.insert(address.clone()) || asked.len() > MAX_SERVERS {
@@ -95,7 +100,8 @@ impl Calls {
 
     /// Asks the servers that were given, and those that they name, who they are.
     pub(crate) async fn servers(&self) -> Vec<Server> {
-        let mut open: Vec<String> = self.leader.addresses().iter().rev().cloned().collect();
+        let named = self.tics.addresses().iter().chain(self.routers.addresses());
+        let mut open: Vec<String> = named.rev().cloned().collect();
         let mut asked = BTreeSet::new();
         let mut servers = Vec::new();
         while let Some(address) = open.pop() {

@@ -16,7 +16,8 @@ const STREAMS: usize = 256;
 async fn console(token: Option<&str>) -> SocketAddr {
     let settings = Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
-        servers: vec!["127.0.0.1:1".to_owned()], // nobody is there
+        tics: vec!["127.0.0.1:1".to_owned()], // nobody is there
+        routers: vec!["127.0.0.1:1".to_owned()],
         security: Security::plaintext(),
         hosts: Vec::new(),
         token: token.map(str::to_owned),
