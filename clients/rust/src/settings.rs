@@ -1,6 +1,7 @@
 //! Settings with which a process attaches.
 
 use std::env;
+use std::fmt;
 use std::path::PathBuf;
 
 use crate::Error;
@@ -13,13 +14,23 @@ use crate::Error;
 /// let settings = Settings::at("/run/fabricast/agent.sock").process("solver").node("node018");
 /// assert_eq!(settings.process_name(), "solver");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
     pub(crate) socket: PathBuf,
     pub(crate) process: String,
     pub(crate) node: String,
     pub(crate) share_from: usize,
     pub(crate) job_token: String,
+}
+
+/// Leaves the token out.
+impl fmt::Debug for Settings {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { socket, process, node, share_from, job_token: _ } = self;
+        let mut debug = formatter.debug_struct("Settings");
+        debug.field("socket", socket).field("process", process).field("node", node);
+        debug.field("share_from", share_from).finish_non_exhaustive()
+    }
 }
 
 impl Settings {
@@ -97,5 +108,17 @@ impl Settings {
     #[must_use]
     pub fn process_name(&self) -> &str {
         &self.process
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_is_not_printed() {
+        let settings = Settings::at("agent.sock").job_token("s3cret");
+        let text = format!("{settings:?}");
+        assert!(text.contains("agent.sock") && !text.contains("s3cret"), "{text}");
     }
 }
