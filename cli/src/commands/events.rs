@@ -217,7 +217,7 @@ fn state(node: &v1::Node) -> String {
 }
 
 /// A failed part of the fabric in words.
-pub(crate) fn element(element: &v1::Element) -> Option<String> {
+fn element(element: &v1::Element) -> Option<String> {
     Some(match element.kind.as_ref()? {
         ElementKind::Link(port) => format!("link {}:{}", port.switch_name, port.port),
         ElementKind::SwitchName(name) => format!("switch {name}"),
@@ -251,7 +251,7 @@ fn route(group: &v1::Group) -> String {
 }
 
 /// True if a group has no route because its members or their entries are still to come.
-fn waits(route: &v1::Route) -> bool {
+pub(crate) fn waits(route: &v1::Route) -> bool {
     matches!(
         route.reason_code(),
         v1::RouteReason::WaitsForMembers

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::args::{Format, ServerArgs};
 use crate::command::{Globals, Run};
+use crate::commands::events;
 use crate::failure::Failure;
 use crate::output;
 use crate::remote::{Remote, Role, block_on};
@@ -231,6 +232,15 @@ impl ClusterStatus {
         let groups = tic.groups(false).await;
         if let Some(groups) = self.noted("groups", groups) {
             let members = groups.iter().map(|group| u64::from(group.member_count)).sum();
+            // One that waits for members or entries needs none yet.
+            let has_none = |group: &&v1::Group| {
+                group.route.as_ref().is_some_and(|route| {
+                    route.state() != v1::RouteState::Routed && !events::waits(route)
+                })
+            };
+            let names: Vec<&str> =
+                groups.iter().filter(has_none).map(|group| group.name.as_str()).collect();
+            self.problems.extend(several("group", &names, "no hardware route"));
             self.groups = Some(Groups { count: groups.len(), members });
         }
         let reporters = tic.answer(tic.tic().list_reporters(v1::ListReportersRequest {})).await;
@@ -275,7 +285,6 @@ impl ClusterStatus {
         for (count, what) in [
             (status.missing_groups, "have trees that miss a member"),
             (status.unprotected_groups, "have only one of their two trees"),
-            (status.unicast_only_groups, "have no hardware route"),
         ] {
             problem(count > 0, format!("groups that {what}: {count}"));
         }

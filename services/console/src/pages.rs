@@ -1,7 +1,7 @@
 //! Pages of the console, as HTML made from the state.
 //!
 //! A page is a function from the state and the parameters of its address to [`Page`]. Names come
-//! from users: maud escapes them, and [`name`] keeps their writing direction to themselves.
+//! from users: maud escapes them, and `parts::name` keeps their writing direction to themselves.
 
 mod fabric;
 mod groups;
