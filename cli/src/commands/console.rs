@@ -67,7 +67,7 @@ impl Run for ConsoleArgs {
         let Self { listen, host: hosts, .. } = self;
         block_on_threads(async {
             let remote = Remote::of_context(&context, security.clone())?;
-            // What is not found while nothing answers is asked of the servers that were named.
+            // While nothing answers, the servers that were named stand for both.
             let found = |parts: Result<_, Failure>| parts.unwrap_or(context.server.clone());
             let tics = found(remote.parts(Role::Tic).await);
             let routers = found(remote.parts(Role::Router).await);

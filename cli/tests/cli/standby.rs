@@ -213,7 +213,7 @@ fn the_address_of_the_tic_is_enough_for_calls_of_every_part() {
     with_tic(&["group", "send", "group", "--node", "node001"]);
     with_tic(&["fabric", "fail", "--endpoint", "node002 HCA-1"]);
 
-    // What has failed is an event, and a problem.
+    // A failed part of the fabric is an event, and a problem.
     let started = Instant::now();
     let events = loop {
         let events = parts.sandbox.ok(&[&["events"], &tic[..]].concat());
