@@ -172,13 +172,7 @@ pub(super) fn delete_job(
     if groups.peek().is_none() && ended.groups == 0 {
         return Err(Refusal::UnknownJob { job: job.clone() });
     }
-    while draft.changes.len() < *most
-        && let Some(gn) = groups.next()
-    {
-        ended.groups += 1;
-        ended.memberships += u64::try_from(draft.base.member_count(gn)).unwrap_or(u64::MAX);
-        draft.delete_group(gn);
-    }
+    draft.delete_job_groups(&mut groups, *most, &mut ended);
     if groups.next().is_some() {
         return Ok(Answer::JobGroupsDeleted { ended, done: None });
     }

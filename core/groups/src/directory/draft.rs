@@ -10,7 +10,7 @@ use std::sync::Arc;
 use fabricast_topology::Mgid;
 
 use super::{ChooseMgid, Directory, GroupState, NewGroup};
-use crate::command::{GroupMove, GroupSpec, Joiner, Refusal};
+use crate::command::{GroupMove, GroupSpec, JobEnd, Joiner, Refusal};
 use crate::flaps::Flaps;
 use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision};
 use crate::names::{EndpointName, GroupName, JobName, NodeName, ProcessName, RequestId};
@@ -330,6 +330,22 @@ impl<'a> Draft<'a> {
         let group = &self.base.groups[&gn];
         self.changes.extend(group.members.values().cloned().map(Change::MemberDeleted));
         self.end_group(&group.record);
+    }
+
+    /// Ends groups of a job until so many records have changed, and counts them.
+    pub(super) fn delete_job_groups(
+        &mut self,
+        groups: &mut impl Iterator<Item = Gn>,
+        most: usize,
+        ended: &mut JobEnd,
+    ) {
+        while self.changes.len() < most
+            && let Some(gn) = groups.next()
+        {
+            ended.groups += 1;
+            ended.memberships += u64::try_from(self.base.member_count(gn)).unwrap_or(u64::MAX);
+            self.delete_group(gn);
+        }
     }
 
     fn end_group(&mut self, record: &GroupRecord) {

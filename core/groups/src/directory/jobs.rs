@@ -97,13 +97,7 @@ pub(super) fn delete(draft: &mut Draft<'_>, request: &DeleteJob) -> Result<Answe
     let mut ended = *ended;
     if let Some(share) = &job.share {
         let mut groups = draft.base.groups_of_job(name);
-        while draft.changes.len() < *most
-            && let Some(gn) = groups.next()
-        {
-            ended.groups += 1;
-            ended.memberships += u64::try_from(draft.base.member_count(gn)).unwrap_or(u64::MAX);
-            draft.delete_group(gn);
-        }
+        draft.delete_job_groups(&mut groups, *most, &mut ended);
         if groups.next().is_some() {
             // From now on nobody forms further ones.
             let share = JobShare { ending: true, ..share.clone() };
