@@ -1,46 +1,39 @@
 //! Records on their way out of a store and into another.
 
+mod copies;
+
 use std::fs::File;
-use std::io::{BufReader, BufWriter};
+use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
+use fabricast_proto::v1;
 use fabricast_tic::StoreLocation;
 use fabricast_tic::backup::{self, Summary};
 use serde::Serialize;
 
-use crate::args::Format;
+use crate::args::{Format, ServerArgs};
 use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output;
-use crate::remote::block_on;
+use crate::remote::{Remote, block_on};
 
 /// Write the records of a store to a file, check it, and read it into another store.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
-    /// Write all records of a store to a file. An etcd may be in use meanwhile, the file of an
-    /// embedded store must not.
-    Export {
-        /// Store: its file, or etcd://host:port,.../prefix with ?certificates=FOLDER or, across
-        /// machines, ?plaintext.
-        #[arg(long, value_name = "FILE|URL")]
-        store: StoreLocation,
-        /// Output file.
-        #[arg(long, value_name = "FILE")]
-        out: PathBuf,
-        /// File that gets the time of the export as a metric, for the textfile collector of a
-        /// Prometheus node exporter; default: none.
-        #[arg(long, value_name = "FILE")]
-        metrics_file: Option<PathBuf>,
-    },
+    /// Write all records to a file: those of a running control plane, or of a store.
+    Export(ExportArgs),
     /// Write the records of a file into an empty store of either kind.
     Import {
         /// Store: its file, or etcd://host:port,.../prefix with ?certificates=FOLDER or, across
         /// machines, ?plaintext.
         #[arg(long, value_name = "FILE|URL")]
         store: StoreLocation,
+        /// Check the file, and that the store is empty; write nothing.
+        #[arg(long)]
+        dry_run: bool,
         /// File written by `store export`.
         file: PathBuf,
     },
@@ -51,20 +44,43 @@ pub(crate) enum StoreCommand {
     },
 }
 
+/// Arguments of `fabricast store export`.
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Store to read instead of a running control plane: its file, which no TIC may have open, or
+    /// etcd://host:port,.../prefix with ?certificates=FOLDER or, across machines, ?plaintext.
+    #[arg(long, value_name = "FILE|URL")]
+    store: Option<StoreLocation>,
+    /// Output file.
+    #[arg(long, value_name = "FILE", required_unless_present = "folder")]
+    out: Option<PathBuf>,
+    /// Folder that gets the file, named by the time: records-20260131T235959Z.jsonl.
+    #[arg(long, value_name = "DIR", conflicts_with = "out")]
+    folder: Option<PathBuf>,
+    /// Newest files to keep in the folder, this one included; older ones are deleted; default: all.
+    #[arg(long, value_name = "N", conflicts_with = "out", value_parser = clap::value_parser!(u32).range(1..))]
+    keep: Option<u32>,
+    /// File that gets the time of the export as a metric, for the textfile collector of a
+    /// Prometheus node exporter; default: none.
+    #[arg(long, value_name = "FILE")]
+    metrics_file: Option<PathBuf>,
+}
+
 impl Run for StoreCommand {
     fn run(self, globals: &Globals) -> Result<(), Failure> {
         let format = globals.format;
         let summary = match self {
-            Self::Export { store, out, metrics_file } => block_on(async {
-                let summary = export(&store, &out).await?;
-                if let Some(file) = metrics_file {
-                    write_metrics(&file)?;
-                }
-                Ok(summary)
-            })?,
-            Self::Import { store, file } => block_on(async {
+            Self::Export(args) => block_on(export(args))?,
+            Self::Import { store, file, dry_run } => block_on(async {
                 let mut lines = open(&file)?;
-                backup::check(&mut lines).with_context(|| named(&file))?;
+                let checked = backup::check(&mut lines).with_context(|| named(&file))?;
+                if dry_run {
+                    let empty = backup::check_empty(&store).await;
+                    empty.with_context(|| format!("store {store}"))?;
+                    return Ok(checked);
+                }
                 let mut lines = open(&file)?;
                 let opened =
                     backup::open(&store).await.with_context(|| format!("store {store}"))?;
@@ -79,25 +95,63 @@ impl Run for StoreCommand {
     }
 }
 
-async fn export(store: &StoreLocation, out: &Path) -> Result<Summary, Failure> {
+async fn export(args: ExportArgs) -> Result<Summary, Failure> {
+    let ExportArgs { server, store, out, folder, keep, metrics_file } = args;
+    let out = match &folder {
+        Some(folder) => copies::path(folder, SystemTime::now()),
+        None => out.unwrap_or_default(),
+    };
     // Only a whole one gets the name.
     let unfinished = out.with_added_extension("unfinished");
-    let opened = backup::open_existing(store).await;
-    let opened = opened.with_context(|| format!("store {store}"))?;
-    let file = File::create(&unfinished).with_context(|| named(&unfinished))?;
-    let mut file = BufWriter::new(file);
-    let written = backup::export(opened, &mut file).await;
-    let written = written.with_context(|| format!("store {store}"));
-    let kept = written.and_then(|summary| {
-        file.get_ref().sync_all().with_context(|| named(&unfinished))?;
-        std::fs::rename(&unfinished, out).with_context(|| named(out))?;
+    let file = || File::create(&unfinished).with_context(|| named(&unfinished));
+    let written = match &store {
+        Some(store) => export_store(store, file).await,
+        None => export_running(&server, file).await,
+    };
+    let kept = written.and_then(|()| {
+        let summary = backup::check(&mut open(&unfinished)?).with_context(|| named(&unfinished))?;
+        std::fs::rename(&unfinished, &out).with_context(|| named(&out))?;
         Ok(summary)
     });
     if kept.is_err() {
         // Of no use, and not missed if it cannot be removed.
         let _ = std::fs::remove_file(&unfinished);
     }
-    Ok(kept?)
+    let summary = kept?;
+    if let Some((folder, keep)) = folder.zip(keep) {
+        copies::delete_old(&folder, keep as usize)?;
+    }
+    if let Some(file) = metrics_file {
+        write_metrics(&file)?;
+    }
+    Ok(summary)
+}
+
+async fn export_store(
+    store: &StoreLocation,
+    file: impl FnOnce() -> anyhow::Result<File>,
+) -> Result<(), Failure> {
+    let opened = backup::open_existing(store).await;
+    let opened = opened.with_context(|| format!("store {store}"))?;
+    let mut file = BufWriter::new(file()?);
+    backup::export(opened, &mut file).await.with_context(|| format!("store {store}"))?;
+    Ok(file.get_ref().sync_all().context("output file")?)
+}
+
+/// Writes the records of a running control plane.
+async fn export_running(
+    server: &ServerArgs,
+    file: impl FnOnce() -> anyhow::Result<File>,
+) -> Result<(), Failure> {
+    let remote = Remote::new(server)?;
+    let failed = |status| remote.failed(status);
+    let begun = remote.tic().export_records(v1::ExportRecordsRequest {}).await;
+    let mut messages = begun.map_err(failed)?.into_inner();
+    let mut file = file()?;
+    while let Some(part) = messages.message().await.map_err(failed)? {
+        file.write_all(&part.chunk).context("output file")?;
+    }
+    Ok(file.sync_all().context("output file")?)
 }
 
 /// Writes the time of an export as a metric, in Prometheus's text format. A reader finds the old

@@ -2,6 +2,8 @@
 
 #[path = "running/batches.rs"]
 mod batches;
+#[path = "running/copies.rs"]
+mod copies;
 #[path = "running/drift.rs"]
 mod drift;
 #[path = "running/endpoint_names.rs"]
@@ -156,6 +158,7 @@ fn everything_is_driven_from_the_command_line() {
     drift::tables_drift_and_are_repaired(&up);
     recording::the_run_is_recorded_and_played_again(&up);
     batches::a_job_comes_and_goes_with_all_its_groups(&up);
+    copies::records_are_copied_while_everything_runs(&up);
     shares::a_job_gets_its_share_by_hand(&up);
     shares::a_job_of_slurm_gets_its_share_and_gives_it_back(&up);
     shares::jobs_that_slurm_does_not_know_are_swept(&up);

@@ -126,6 +126,7 @@ const TABLE: &[Calls] = &[
             ("RemoveReporter", ADMIN, Nothing),
             ("WatchDirectory", &[Router, SwitchAgent, Administrator], Nothing),
             ("DownloadTopology", ALL, Nothing),
+            ("ExportRecords", ADMIN, Nothing),
             ("AcquireRouteTerm", ROUTERS, Nothing),
             ("RenewRouteTerm", ROUTERS, Term),
             ("ReleaseRouteTerm", ROUTERS, Term),

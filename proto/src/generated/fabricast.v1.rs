@@ -5130,6 +5130,17 @@ pub struct DownloadTopologyResponse {
     #[prost(bytes = "vec", tag = "1")]
     pub chunk: ::prost::alloc::vec::Vec<u8>,
 }
+/// Request of ExportRecords.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExportRecordsRequest {}
+/// Response of ExportRecords.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExportRecordsResponse {
+    /// The next piece of the file, cut at any byte. Its last line has a digest of all before: a file
+    /// without it was cut off.
+    #[prost(bytes = "vec", tag = "1")]
+    pub chunk: ::prost::alloc::vec::Vec<u8>,
+}
 /// Request of AcquireRouteTerm.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AcquireRouteTermRequest {
@@ -5769,6 +5780,33 @@ pub mod tic_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.TicService", "DownloadTopology"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Streams a copy of all records, as `fabricast store import` reads it: of one revision, while
+        /// changes go on. Few copies are made at one time.
+        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED, INTERNAL / STORE_FAILED.
+        pub async fn export_records(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ExportRecordsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ExportRecordsResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.TicService/ExportRecords",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("fabricast.v1.TicService", "ExportRecords"));
+            self.inner.server_streaming(req, path, codec).await
+        }
         /// Gives the calling route service a term above all earlier ones, unless another one holds the
         /// newest: then call again.
         /// Errors: INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / ROUTE_TERM_HELD (whose metadata say by
@@ -6093,6 +6131,22 @@ pub mod tic_service_server {
             request: tonic::Request<super::DownloadTopologyRequest>,
         ) -> std::result::Result<
             tonic::Response<Self::DownloadTopologyStream>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the ExportRecords method.
+        type ExportRecordsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ExportRecordsResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Streams a copy of all records, as `fabricast store import` reads it: of one revision, while
+        /// changes go on. Few copies are made at one time.
+        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED, INTERNAL / STORE_FAILED.
+        async fn export_records(
+            &self,
+            request: tonic::Request<super::ExportRecordsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::ExportRecordsStream>,
             tonic::Status,
         >;
         /// Gives the calling route service a term above all earlier ones, unless another one holds the
@@ -6561,6 +6615,22 @@ pub mod tic_service_server {
                         req,
                         |request| async move {
                             <T as TicService>::download_topology(&inner, request).await
+                        },
+                    )
+                }
+                "/fabricast.v1.TicService/ExportRecords" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_stream(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as TicService>::export_records(&inner, request).await
                         },
                     )
                 }

@@ -14,6 +14,7 @@ pub(crate) mod members;
 pub(crate) mod mgid_plan;
 pub(crate) mod nodes;
 pub(crate) mod pages;
+pub(crate) mod record_export;
 pub(crate) mod status;
 pub(crate) mod term_holder;
 pub(crate) mod tic;

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use fabricast_groups::command::GroupMove;
 use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::Gn;
-use fabricast_groups::names::{EndpointName, GroupName};
+use fabricast_groups::names::{EndpointName, GroupName, LayerName};
 use fabricast_proto::v1;
 use fabricast_routing::{AllocatorError, BatchGroup, BatchMgid, Choice, MgidPlanner};
-use fabricast_rpc::Reason;
+use fabricast_rpc::{Caller, Reason};
 use fabricast_topology::{Graph, Mgid};
 use tonic::Status;
 
@@ -38,6 +38,26 @@ pub(crate) struct GroupOutline {
 }
 
 impl GroupOutline {
+    /// Reads a group of a plan.
+    pub(crate) fn read(
+        caller: &Caller,
+        graph: &Graph,
+        group: &v1::PlannedGroup,
+    ) -> Result<Self, Status> {
+        let name = match group.group.as_str() {
+            "" => None,
+            text => Some(fields::name("groups.group", text, GroupName::new)?),
+        };
+        name.as_ref().map_or(Ok(()), |name| caller.check_group(name.as_str()))?;
+        let layer = match group.layer.as_str() {
+            "" => None,
+            text => Some(fields::name("groups.layer", text, LayerName::new)?.to_string()),
+        };
+        let endpoints = fields::endpoints(graph, "groups.endpoints", &group.endpoints)?;
+        let mgid = group.mgid.map(Mgid);
+        Ok(Self { name, endpoints, mgid, layer, exclusive: group.exclusive })
+    }
+
     /// Finds the MGID that the group has or is given.
     fn settled(&self, directory: &Directory) -> Result<BatchMgid, Status> {
         let Some(name) = &self.name else {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fabricast_groups::command::{Refusal, RegisterNode};
 use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::{Gn, Incarnation, Moment, Revision};
-use fabricast_groups::names::{GroupName, LayerName, NodeName};
+use fabricast_groups::names::{GroupName, NodeName};
 use fabricast_groups::record::{NodeRecord, Route, RouteState};
 use fabricast_groups::watch::UNTOLD;
 use fabricast_proto::v1;
@@ -21,6 +21,7 @@ use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 
 use crate::api::mgid_plan::{self, GroupOutline};
+use crate::api::record_export::{RecordChunks, RecordExports};
 use crate::api::term_holder::{ActiveRouter, TermHolder};
 use crate::api::topology::TopologyChunks;
 use crate::api::{fields, members, nodes, pages, status};
@@ -59,6 +60,7 @@ pub(crate) struct Tic {
     pub(crate) active_router: ActiveRouter,
     /// Permits of plans that are made at one time.
     pub(crate) plans: Arc<Semaphore>,
+    pub(crate) exports: RecordExports,
     /// Set while this TIC does not lead: it answers stale reads only.
     pub(crate) stale_reads: Option<StaleReads>,
 }
@@ -96,23 +98,6 @@ impl Tic {
     fn own_mgid(&self, group: &str) -> Option<Mgid> {
         let name = GroupName::new(group).ok()?;
         self.records.read(|directory| Some(directory.group(directory.find_group(&name)?)?.mgid))
-    }
-
-    /// Reads a group of a plan.
-    fn outline(&self, caller: &Caller, group: &v1::PlannedGroup) -> Result<GroupOutline, Status> {
-        let name = match group.group.as_str() {
-            "" => None,
-            text => Some(fields::name("groups.group", text, GroupName::new)?),
-        };
-        name.as_ref().map_or(Ok(()), |name| caller.check_group(name.as_str()))?;
-        let layer = match group.layer.as_str() {
-            "" => None,
-            text => Some(fields::name("groups.layer", text, LayerName::new)?.to_string()),
-        };
-        let graph = &self.topology.graph;
-        let endpoints = fields::endpoints(graph, "groups.endpoints", &group.endpoints)?;
-        let mgid = group.mgid.map(Mgid);
-        Ok(GroupOutline { name, endpoints, mgid, layer, exclusive: group.exclusive })
     }
 }
 
@@ -175,7 +160,8 @@ impl v1::tic_service_server::TicService for Tic {
     ) -> Result<Response<v1::PlanMgidsResponse>, Status> {
         let caller = Caller::of(request.extensions());
         let groups = request.into_inner().groups;
-        let outlines = groups.iter().map(|group| self.outline(&caller, group));
+        let outlines =
+            groups.iter().map(|group| GroupOutline::read(&caller, &self.topology.graph, group));
         let outlines = outlines.collect::<Result<Vec<_>, Status>>()?;
         let _permit = self.plans.acquire().await.map_err(|_closed| status::panicked("planning"))?;
         let choices = self.plan(outlines).await?;
@@ -450,6 +436,15 @@ impl v1::tic_service_server::TicService for Tic {
         }
         let chunks = TopologyChunks::new(Arc::clone(&self.topology.text));
         Ok(Response::new(tokio_stream::iter(chunks)))
+    }
+
+    type ExportRecordsStream = Iter<RecordChunks>;
+
+    async fn export_records(
+        &self,
+        _request: Request<v1::ExportRecordsRequest>,
+    ) -> Result<Response<Self::ExportRecordsStream>, Status> {
+        Ok(Response::new(tokio_stream::iter(self.exports.begin().await?)))
     }
 
     async fn acquire_route_term(

@@ -23,6 +23,7 @@ use crate::api::choices::RouteChoices;
 use crate::api::collectives::Collectives;
 use crate::api::gate::{CurrentServices, LeaderServices};
 use crate::api::jobs::Jobs;
+use crate::api::record_export::RecordExports;
 use crate::api::term_holder::{ActiveRouter, TermHolder};
 use crate::api::tic::{PLANS, StaleReads, Tic};
 use crate::api::topology::Topologies;
@@ -124,6 +125,7 @@ impl TermBuilder {
             term_holder: TermHolder::default(),
             active_router: self.active_router.clone(),
             plans: Arc::new(Semaphore::new(PLANS)),
+            exports: RecordExports::new(self.storage.clone()),
             stale_reads: None,
         };
         let services = leader_services(lease, tic, &queue);
@@ -186,6 +188,7 @@ impl TermBuilder {
             term_holder: TermHolder::default(),
             active_router: self.active_router.clone(),
             plans: Arc::new(Semaphore::new(PLANS)),
+            exports: RecordExports::new(self.storage.clone()),
             stale_reads: Some(StaleReads {
                 leader: Arc::clone(&self.current.leader),
                 copy: Arc::new(RecordsCopy::new(

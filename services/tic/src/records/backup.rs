@@ -19,6 +19,7 @@ use std::sync::Arc;
 use fabricast_groups::directory::Limits;
 use fabricast_groups::ids::{Epoch, Gn, Revision};
 use fabricast_groups::record::{Change, GroupRecord};
+use fabricast_rpc::joined;
 use fabricast_store::{Expected, Store, StoreError, StoreLocation, Txn, TxnOutcome};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -134,27 +135,74 @@ pub async fn open_existing(location: &StoreLocation) -> Result<Arc<dyn Store>, B
 /// [`BackupError`]; records that contradict each other are not written out, and a store without
 /// any is no store of a TIC.
 pub async fn export(store: Arc<dyn Store>, file: &mut impl Write) -> Result<Summary, BackupError> {
-    let storage = Storage { store, limits: Limits::default() };
+    let (summary, lines) = lines(Storage { store, limits: Limits::default() }).await?;
+    for line in lines {
+        file.write_all(line.as_bytes())?;
+    }
+    file.flush()?;
+    Ok(summary)
+}
+
+/// Reads all records, as of one revision; returns what they are, and the lines of a file with them.
+///
+/// # Errors
+///
+/// As [`export`].
+pub(crate) async fn lines(storage: Storage) -> Result<(Summary, Lines), BackupError> {
     let keys = storage.keys().await?.0;
     if keys.is_empty() {
         return Err(BackupError::Empty);
     }
-    let summary = summarize(&storage, &keys)?;
-    let mut digest = Sha256::new();
-    let mut put = |line: String| -> io::Result<()> {
-        digest.update(&line);
-        file.write_all(line.as_bytes())
-    };
-    put(json(&Head { fabricast_records: FORMAT, revision: summary.revision }))?;
-    for (key, value) in keys {
-        // Everything that a TIC writes is text.
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        put(json(&Line { key: text(key), value: text(value) }))?;
+    let summarized = tokio::task::spawn_blocking(move || {
+        let summary = summarize(&storage, &keys)?;
+        let head = Head { fabricast_records: FORMAT, revision: summary.revision };
+        let (keys, digest, stage) = (keys.into_iter(), Sha256::new(), Stage::Head(head));
+        Ok((summary, Lines { keys, count: summary.keys, digest, stage }))
+    });
+    joined(summarized.await).await
+}
+
+/// The lines of a file of records.
+pub(crate) struct Lines {
+    keys: std::collections::btree_map::IntoIter<Vec<u8>, Vec<u8>>,
+    count: usize,
+    digest: Sha256,
+    stage: Stage,
+}
+
+/// The line that comes next.
+enum Stage {
+    Head(Head),
+    Keys,
+    End,
+}
+
+impl Iterator for Lines {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        let line = match std::mem::replace(&mut self.stage, Stage::Keys) {
+            Stage::Head(head) => json(&head),
+            Stage::Keys => match self.keys.next() {
+                Some((key, value)) => {
+                    // Everything that a TIC writes is text.
+                    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+                    json(&Line { key: text(key), value: text(value) })
+                }
+                None => {
+                    self.stage = Stage::End;
+                    let sha256 = hex(&self.digest.finalize_reset());
+                    return Some(json(&Tail { keys: self.count, sha256 }));
+                }
+            },
+            Stage::End => {
+                self.stage = Stage::End;
+                return None;
+            }
+        };
+        self.digest.update(&line);
+        Some(line)
     }
-    let tail = Tail { keys: summary.keys, sha256: hex(&digest.finalize()) };
-    file.write_all(json(&tail).as_bytes())?;
-    file.flush()?;
-    Ok(summary)
 }
 
 /// Checks a file that [`export`] wrote, and counts what is in it.
@@ -166,6 +214,30 @@ pub fn check(file: &mut impl BufRead) -> Result<Summary, BackupError> {
     let keys = read(file)?;
     let store = Arc::new(fabricast_store::EmbeddedStore::in_memory()?);
     summarize(&Storage { store, limits: Limits::default() }, &keys)
+}
+
+/// Checks that [`import`] would find a store empty. Creates none.
+///
+/// # Errors
+///
+/// [`BackupError::NotEmpty`], or that of a store that cannot be opened.
+pub async fn check_empty(location: &StoreLocation) -> Result<(), BackupError> {
+    match location {
+        StoreLocation::File(file) if !file.exists() => Ok(()),
+        StoreLocation::File(_) | StoreLocation::Memory | StoreLocation::Etcd { .. } => {
+            refuse_records(&open(location).await?).await
+        }
+    }
+}
+
+async fn refuse_records(store: &Arc<dyn Store>) -> Result<(), BackupError> {
+    match store.range(b"").await?.entries.first() {
+        Some(entry) => {
+            let key = String::from_utf8_lossy(&entry.key).into_owned();
+            Err(BackupError::NotEmpty { key })
+        }
+        None => Ok(()),
+    }
 }
 
 /// Writes the records of a file into an empty store. Their revision, epochs, next group number and
@@ -187,11 +259,7 @@ pub async fn import(
     let revision = copied.revision.saturating_add(STEP);
     raise(&storage, &mut keys)?;
     let summary = Summary { revision, keys: keys.len(), ..copied };
-    let there = store.range(b"").await?;
-    if let Some(entry) = there.entries.first() {
-        let key = String::from_utf8_lossy(&entry.key).into_owned();
-        return Err(BackupError::NotEmpty { key });
-    }
+    refuse_records(&store).await?;
     let schema = keys.remove(keys::SCHEMA).unwrap_or_default();
     commit(&store, Txn::new().put(UNFINISHED, "")).await?;
     let limits = store.limits();

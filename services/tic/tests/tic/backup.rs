@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use fabricast_proto::v1;
 use fabricast_store::{EmbeddedStore, Options, Store, SystemClock, Txn};
 use fabricast_tic::backup::{self, BackupError, Summary};
 
@@ -69,6 +70,43 @@ async fn a_tic_finds_the_exported_records_in_the_store_they_are_imported_into() 
     assert_eq!(choices::acquire(&copy).await, term + (1 << 32) + 1);
     copy.join("new", 0, "p").await;
     assert_eq!(copy.group("new").await.unwrap().gn, 6 + (1 << 32));
+}
+
+/// The file of [`Tic`]'s store is open, so only the TIC can copy it.
+#[tokio::test]
+async fn a_running_tic_gives_the_file_that_an_export_of_its_store_is() {
+    let (store, tic) = filled().await;
+    let stream = async || {
+        let request = v1::ExportRecordsRequest {};
+        tic.client.clone().export_records(request).await.map(tonic::Response::into_inner)
+    };
+    let mut first = stream().await.unwrap();
+    let mut file = Vec::new();
+    while let Some(part) = first.message().await.unwrap() {
+        file.extend(part.chunk);
+    }
+    assert_eq!((exported(&store).await).1, file);
+    // A list of failed parts makes the file longer than a message.
+    let records = "x".repeat(9 << 20);
+    store.txn(Txn::new().put("tic/failed/big", records)).await.unwrap();
+    tic.join("later", 0, "p").await;
+    let held = stream().await.unwrap();
+    let other = stream().await.unwrap();
+    let refused = stream().await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused}");
+    drop((held, other));
+    let mut again = loop {
+        match stream().await {
+            Ok(again) => break again,
+            Err(_) => tokio::task::yield_now().await,
+        }
+    };
+    let (mut bytes, mut messages) = (0, 0);
+    while let Some(part) = again.message().await.unwrap() {
+        bytes += part.chunk.len();
+        messages += 1;
+    }
+    assert!(bytes > 9 << 20 && messages > 9, "{messages} messages, {bytes} bytes");
 }
 
 #[tokio::test]
