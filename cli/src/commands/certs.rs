@@ -56,9 +56,10 @@ pub(crate) struct IssueArgs {
     #[arg(long, value_name = "DIR")]
     authority: PathBuf,
     /// Identity of the process: tic/NAME, router/NAME, fabric/NAME, operating-agent/NODE (one for
-    /// each node it hosts), switch-agent/NAME, admin/NAME, or tenant/NAME, which owns the groups
-    /// named NAME/... Not needed for a server of another program, such as etcd, which has hosts
-    /// only.
+    /// each node it hosts), switch-agent/NAME, admin/NAME, reader/NAME, which may look at
+    /// everything and change nothing, tenant/NAME, which owns the groups named NAME/..., or
+    /// tenant-admin/NAME, which has the jobs and reservations of that tenant besides. Not needed
+    /// for a server of another program, such as etcd, which has hosts only.
     #[arg(long = "identity", value_name = "ROLE/NAME", required_unless_present = "hosts")]
     identities: Vec<String>,
     /// DNS name or address at which others call the process; required for servers.
@@ -114,9 +115,8 @@ impl Run for CertsCommand {
 fn issue(args: &IssueArgs, from: OffsetDateTime, format: Format) -> Result<(), Failure> {
     let identities: Vec<Identity> =
         args.identities.iter().map(|text| identity(text)).collect::<Result<_, _>>()?;
-    let serves = |one: &Identity| !matches!(one.role, Role::Administrator | Role::Tenant);
     if args.hosts.is_empty()
-        && let Some(server) = identities.iter().find(|one| serves(one))
+        && let Some(server) = identities.iter().find(|one| one.role.serves())
     {
         let failure = Failure::input(format!("{server} serves, but no --host says where"));
         return Err(failure.hint("give the names and addresses that others call it by"));

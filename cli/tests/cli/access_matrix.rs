@@ -32,6 +32,9 @@ struct Objects {
     group: &'static str,
     reporter: &'static str,
     endpoint: &'static str,
+    tenant: &'static str,
+    /// Number of entries reserved for the tenant.
+    reservation: u64,
     term: u64,
     /// The node is only said to be unreachable.
     probe_first: bool,
@@ -54,7 +57,11 @@ impl Outcome {
             bytes.windows(text.len()).any(|window| window == text.as_bytes())
         };
         match (self, access.call) {
-            (Self::Refused(status), "GetGroup") if status.code() == Code::NotFound => true,
+            (Self::Refused(status), "GetGroup" | "GetJob" | "DeleteJob" | "GetCollective")
+                if status.code() == Code::NotFound =>
+            {
+                true
+            }
             (Self::Refused(status), _) => {
                 status.code() == Code::PermissionDenied
                     && reason_of(status).as_deref() == Some("NOT_PERMITTED")
@@ -65,6 +72,11 @@ impl Outcome {
             (Self::Answered(bytes), "AttachEndpoints") => has(bytes, "ENDPOINT_ATTACHED"),
             // The answer leaves out objects of others.
             (Self::Answered(bytes), "ListGroups") => !has(bytes, "rows/1"),
+            (Self::Answered(bytes), "ListJobs" | "ListCollectives" | "GetEntryUsage") => {
+                !has(bytes, "other")
+            }
+            // There is none, for them.
+            (Self::Answered(bytes), "ReleaseCollective" | "CancelReservation") => bytes.is_empty(),
             (Self::Answered(_) | Self::LetIn, _) => false,
         }
     }
@@ -95,6 +107,7 @@ fn request(access: &Access, objects: &Objects) -> Value {
             json!({ "fence": { "term": term, "generation": 1 } })
         }
         ("CollectiveService", "ReportAggregationTrees") => json!({ "term": term }),
+        ("CollectiveService" | "JobService", _) => tenant_request(access, objects),
         ("TicService" | "TopologyService", _) => tic_request(access, objects),
         _ => agent_request(access, objects),
     }
@@ -121,6 +134,36 @@ fn tic_request(access: &Access, objects: &Objects) -> Value {
         "RenewRouteTerm" => json!({ "router": "matrix", "term": term }),
         "ReleaseRouteTerm" => json!({ "term": term }),
         "ReportRoutes" => json!({ "term": term, "fence": { "term": term } }),
+        call => panic!("{call} is bound and has no request in this test"),
+    }
+}
+
+/// The request of a call that is bound to a tenant.
+fn tenant_request(access: &Access, objects: &Objects) -> Value {
+    let Objects { tenant, group, reservation, .. } = objects;
+    let id = format!("{tenant} {}", access.call);
+    match access.call {
+        "CreateJob" => json!({ "requestId": id, "job": format!("{tenant}/new"), "nodeCount": 1 }),
+        "ReserveJob" => json!({
+            "job": format!("{tenant}-7"), "token": "0123456789abcdef", "account": tenant,
+            "nodes": ["node001"],
+        }),
+        "DeleteJob" => json!({ "requestId": id, "job": format!("{tenant}/gone") }),
+        "GetJob" => json!({ "job": format!("{tenant}/kept") }),
+        "ListJobs" | "ListCollectives" | "GetEntryUsage" => json!({}),
+        "CreateCollective" => json!({
+            "name": format!("{tenant}-new"), "group": group, "tenant": tenant,
+            "operations": ["COLLECTIVE_OPERATION_BARRIER"], "maxBytes": 8,
+        }),
+        "ReleaseCollective" => json!({ "name": format!("{tenant}-gone") }),
+        "GetCollective" => json!({ "name": format!("{tenant}-kept") }),
+        "ReserveEntries" => json!({ "reservation": {
+            "holder": { "tenant": tenant }, "entries": 1, "endpoints": ["node001 HCA-1"],
+        } }),
+        "CancelReservation" => json!({ "id": reservation }),
+        "SetCollectiveQuota" => {
+            json!({ "quota": { "holder": { "tenant": tenant, "job": "j" }, "collectives": 9 } })
+        }
         call => panic!("{call} is bound and has no request in this test"),
     }
 }
@@ -174,6 +217,8 @@ struct Matrix {
     parts: Parts,
     pool: DescriptorPool,
     term: u64,
+    /// Entries reserved for the tenant `acme`, and those for `other`.
+    reservations: [u64; 2],
 }
 
 impl Matrix {
@@ -226,17 +271,23 @@ impl Matrix {
             group: "acme/1",
             reporter: "a",
             endpoint: "node003 HCA-1",
+            tenant: "acme",
+            reservation: self.reservations[0],
             // An older term is given back already, and the route service keeps its own.
             term: self.term - u64::from(access.call == "ReleaseRouteTerm"),
             probe_first: true,
         };
         let other = match (access.bound, role) {
-            (Bound::Member, Role::Tenant) => Objects { group: "rows/1", ..own },
+            (Bound::Member, Role::Tenant | Role::TenantAdministrator) => {
+                Objects { group: "rows/1", ..own }
+            }
             _ => Objects {
                 node: "node002",
                 group: "rows/1",
                 reporter: "b",
                 endpoint: "node001 HCA-1",
+                tenant: "other",
+                reservation: self.reservations[1],
                 term: self.term,
                 probe_first: false,
             },
@@ -251,7 +302,8 @@ impl Matrix {
         let outcome = self.call(stranger, access, &request(access, &other), REFUSED).await;
         assert!(outcome.is_forbidden(access), "{told}, another's: {outcome:?}");
         // An agent of a group is one by the word of the TIC; and a list has nothing of others.
-        if access.bound == Bound::Agent || access.call == "ListGroups" {
+        let lists = ["ListGroups", "ListJobs", "ListCollectives", "GetEntryUsage"];
+        if access.bound == Bound::Agent || lists.contains(&access.call) {
             return;
         }
         let outcome = self.call(role.word(), access, &request(access, &own), LET_IN).await;
@@ -277,7 +329,8 @@ async fn every_role_makes_its_calls_with_its_own_objects_and_no_others() {
         status["settled"] == true && term.get() > 0
     });
     let pool = DescriptorPool::decode(FILE_DESCRIPTOR_SET).unwrap();
-    let matrix = Matrix { parts, pool, term: term.get() };
+    let reservations = parts.give_to_tenants();
+    let matrix = Matrix { parts, pool, term: term.get(), reservations };
     for access in access_table() {
         for role in Role::ALL {
             let may = access.roles.contains(&role);

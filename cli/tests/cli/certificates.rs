@@ -49,6 +49,8 @@ impl Parts {
         let nodes = ["operating-agent/node001", "operating-agent/gpu042"];
         issue(&sandbox, "operating-agent", &nodes, &here);
         issue(&sandbox, "admin", &["admin/ann"], &[]);
+        issue(&sandbox, "reader", &["reader/rita"], &[]);
+        issue(&sandbox, "tenant-admin", &["tenant-admin/acme"], &[]);
         issue(&sandbox, "tenant", &["tenant/acme"], &[]);
 
         let net = data("cluster-edr-96.ibnetdiscover");
@@ -101,10 +103,38 @@ impl Parts {
         }
     }
 
-    fn names(&self, who: &str) -> Vec<String> {
-        let run = self.run(who, &["group", "list"], &self.tic);
+    /// Gives jobs, collectives, a quota and a reservation to the tenants `acme` and `other`, whose
+    /// groups are `acme/1` and `rows/1`; returns the numbers of the reservations.
+    pub(crate) fn give_to_tenants(&self) -> [u64; 2] {
+        let answer = |arguments: &[&str]| self.json("admin", arguments, &self.tic);
+        let entries = ["--entries", "1", "--endpoints", "node001 HCA-1"];
+        let reserve = |tenant: &str| {
+            answer(&[&["collective", "reserve", "--tenant", tenant], &entries[..]].concat())
+        };
+        // It has the number 0, which is that of a request without one.
+        reserve("nobody");
+        [("acme", "acme/1"), ("other", "rows/1")].map(|(tenant, group)| {
+            for name in ["kept", "gone"] {
+                answer(&["job", "allocate", &format!("{tenant}/{name}"), "--nodes", "1"]);
+                let collective = format!("{tenant}-{name}");
+                let of = ["--group", group, "--tenant", tenant];
+                answer(&[&["collective", "create", &collective], &of[..]].concat());
+            }
+            answer(&["collective", "quota", "--tenant", tenant, "--collectives", "9"]);
+            let reserved = reserve(tenant);
+            reserved["reservation"]["id"].as_u64().expect("a number")
+        })
+    }
+
+    /// The answer to a command that succeeds.
+    pub(crate) fn json(&self, who: &str, arguments: &[&str], server: &str) -> Value {
+        let run = self.run(who, arguments, server);
         assert_eq!(run.code, 0, "{run:?}");
-        let list: Value = serde_json::from_str(&run.stdout).expect("JSON");
+        serde_json::from_str(&run.stdout).expect("JSON")
+    }
+
+    fn names(&self, who: &str) -> Vec<String> {
+        let list = self.json(who, &["group", "list"], &self.tic);
         let groups = list["groups"].as_array().expect("a list");
         groups.iter().map(|group| group["name"].as_str().expect("a name").to_owned()).collect()
     }
@@ -162,6 +192,74 @@ fn parts_know_each_other_and_users_do_what_their_certificates_allow() {
     parts.sandbox.ok(&[&arguments[..], &["--out", "eve"]].concat());
     let eve = parts.run("eve", &["group", "list"], &parts.tic);
     eve.refused(2, "its certificate is not accepted");
+}
+
+/// Texts at a field of the items of a list.
+fn texts(list: &Value, field: &str) -> Vec<String> {
+    let items = list.as_array().expect("a list");
+    items.iter().map(|item| item[field].as_str().expect("a text").to_owned()).collect()
+}
+
+#[test]
+fn a_tenant_administrator_has_what_is_its_tenants_and_a_reader_changes_nothing() {
+    let parts = Parts::start();
+    for (who, group) in [("admin", "rows/1"), ("tenant-admin", "acme/1")] {
+        for node in ["node001", "gpu042"] {
+            let join = ["group", "join", group, "--node", node];
+            parts.wait(who, &join, &parts.agents, |_| true);
+        }
+    }
+    parts.give_to_tenants();
+    let ask = |who: &str, arguments: &[&str]| parts.json(who, arguments, &parts.tic);
+    let refused = |who: &str, arguments: &[&str], why: &str| {
+        let run = parts.run(who, arguments, &parts.tic);
+        assert!(run.code != 0, "{run:?}");
+        assert!(run.stderr.contains(why), "{run:?}");
+    };
+    let both = ["acme/gone", "acme/kept", "other/gone", "other/kept"];
+    for (who, jobs) in [("admin", &both[..]), ("reader", &both), ("tenant-admin", &both[..2])] {
+        assert_eq!(texts(&ask(who, &["job", "list"])["jobs"], "name"), jobs, "{who}");
+        let collectives = ask(who, &["collective", "list"]);
+        assert_eq!(texts(&collectives["collectives"], "name").len(), jobs.len(), "{who}");
+        let usage = ask(who, &["collective", "usage"]);
+        let tenants: std::collections::BTreeSet<String> = ["quotas", "reservations", "usages"]
+            .into_iter()
+            .flat_map(|kind| usage[kind].as_array().expect("a list"))
+            .map(|one| one["holder"]["tenant"].as_str().expect("a name").to_owned())
+            .collect();
+        // `nobody` has a reservation, too.
+        let wanted = if jobs.len() == 2 { 1 } else { 3 };
+        assert_eq!(tenants.len(), wanted, "{who}: {tenants:?}");
+    }
+    assert_eq!(parts.names("tenant-admin"), ["acme/1"]);
+
+    let reserve = |who: &str, job: &str, account: &str, hosts: &str| {
+        let asked = ["job", "reserve", job, "--account", account, "--hosts", hosts];
+        parts.run(who, &[&asked[..], &["--groups", "1"]].concat(), &parts.tic)
+    };
+    let admins = reserve("admin", "7", "other", "node001");
+    assert_eq!(admins.code, 0, "{admins:?}");
+    let taken = reserve("tenant-admin", "7", "acme", "node001");
+    assert!(taken.stderr.contains("JOB_EXISTS"), "{taken:?}");
+    let own = reserve("tenant-admin", "8", "acme", "gpu042");
+    assert_eq!(own.code, 0, "{own:?}");
+    refused("tenant-admin", &["job", "release", "7"], "UNKNOWN_JOB");
+    refused("tenant-admin", &["job", "release", "other/kept"], "UNKNOWN_JOB");
+    let quota = ["collective", "quota", "--tenant", "acme", "--collectives", "99"];
+    refused("tenant-admin", &quota, "without it the tenant itself is limited");
+    ask("tenant-admin", &[&quota[..], &["--job", "j"]].concat());
+    ask("tenant-admin", &["job", "release", "8"]);
+    ask("tenant-admin", &["collective", "release", "acme-gone"]);
+    refused("tenant-admin", &["collective", "release", "other-gone"], "no collective");
+
+    refused("reader", &["job", "release", "acme/kept"], "reader/rita may not call");
+    refused("reader", &["group", "delete", "rows/1"], "reader/rita may not call");
+    assert_eq!(parts.names("reader"), ["rows/1", "acme/1"]);
+    assert_eq!(ask("reader", &["node", "list"])["nodes"].as_array().map(Vec::len), Some(2));
+    // A second role of a certificate widens no call that it may not make.
+    issue(&parts.sandbox, "both", &["reader/rita", "tenant/acme"], &[]);
+    refused("both", &["group", "delete", "rows/1"], "tenant/acme may use groups");
+    ask("both", &["group", "delete", "acme/1"]);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! The table of calls that each role may make, and the layer that enforces it.
 //!
 //! It applies to connections with certificates; in plain text every call is allowed. The calls
-//! themselves check, through [`Caller`], that an operating agent acts for its own nodes only and a
-//! tenant for its own groups only.
+//! themselves check, through [`Caller`], that an operating agent acts for its own nodes only, a
+//! tenant for its own groups only, and its administrator for what the tenant has. Of a certificate
+//! with several roles, a call sees those that may make it.
 
 use http::{Request, Response};
 use tonic::body::Body;
@@ -14,8 +15,11 @@ use crate::log_budget::LogBudget;
 use crate::middleware::{InnerService, Middleware};
 use crate::status::Reason;
 
-use Bound::{Agent, Endpoint, Group, Member, Node, Nothing, Probe, Reporter, Term};
-use Role::{Administrator, Fabric, OperatingAgent, Router, SwitchAgent, Tenant, Tic};
+use Bound::{Agent, Endpoint, Group, Member, Node, Nothing, OwnTenant, Probe, Reporter, Term};
+use Role::{
+    Administrator, Fabric, OperatingAgent, Reader, Router, SwitchAgent, Tenant,
+    TenantAdministrator, Tic,
+};
 
 /// The roles that may make one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +45,8 @@ pub enum Bound {
     Group,
     /// The nodes of an operating agent, and the groups of a tenant.
     Member,
+    /// The jobs, collectives, quotas and reservations of the tenant that somebody administers.
+    OwnTenant,
     /// The name of a switch agent.
     Reporter,
     /// The term that a route service holds.
@@ -62,6 +68,7 @@ impl Bound {
             Self::Node => "own nodes",
             Self::Group => "own groups",
             Self::Member => "own nodes, own groups",
+            Self::OwnTenant => "own tenant",
             Self::Reporter => "own name",
             Self::Term => "own term",
             Self::Probe => "any node, probed first",
@@ -75,8 +82,9 @@ impl Bound {
     pub fn binds(self, role: Role) -> bool {
         match self {
             Self::Nothing => false,
-            Self::Group => role == Tenant,
-            Self::Member => matches!(role, OperatingAgent | Tenant),
+            Self::Group => matches!(role, TenantAdministrator | Tenant),
+            Self::Member => matches!(role, OperatingAgent | TenantAdministrator | Tenant),
+            Self::OwnTenant => role == TenantAdministrator,
             Self::Reporter => role == SwitchAgent,
             Self::Term => role == Router,
             Self::Node | Self::Probe | Self::Agent | Self::Endpoint => role == OperatingAgent,
@@ -86,15 +94,24 @@ impl Bound {
 
 /// Every role.
 const ALL: &[Role] = &Role::ALL;
-/// Services, agents and administrators.
-const PARTS: &[Role] = &[Tic, Router, Fabric, OperatingAgent, SwitchAgent, Administrator];
+/// Services, agents, administrators and readers.
+const PARTS: &[Role] = &[Tic, Router, Fabric, OperatingAgent, SwitchAgent, Administrator, Reader];
+/// The same, and who administers a tenant.
+const PARTS_AND_TENANTS: &[Role] =
+    &[Tic, Router, Fabric, OperatingAgent, SwitchAgent, Administrator, Reader, TenantAdministrator];
 const NOBODY: &[Role] = &[];
 const ADMIN: &[Role] = &[Administrator];
+/// Roles that look at the whole cluster.
+const WATCHERS: &[Role] = &[Administrator, Reader];
+const ADMINS: &[Role] = &[Administrator, TenantAdministrator];
+const ADMINS_AND_READERS: &[Role] = &[Administrator, Reader, TenantAdministrator];
 /// Roles that use groups: nodes for their processes, launchers for their jobs.
-const USERS: &[Role] = &[OperatingAgent, Administrator, Tenant];
-const LAUNCHERS: &[Role] = &[Administrator, Tenant];
+const USERS: &[Role] = &[OperatingAgent, Administrator, TenantAdministrator, Tenant];
+const LAUNCHERS: &[Role] = &[Administrator, TenantAdministrator, Tenant];
 const AGENTS: &[Role] = &[OperatingAgent];
+const AGENTS_AND_READERS: &[Role] = &[OperatingAgent, Reader];
 const ROUTERS: &[Role] = &[Router];
+const ROUTERS_AND_READERS: &[Role] = &[Router, Reader];
 const SWITCHES: &[Role] = &[SwitchAgent];
 
 /// The calls of one service.
@@ -109,7 +126,7 @@ const TABLE: &[Calls] = &[
             ("JoinGroup", AGENTS, Node),
             ("LeaveGroup", AGENTS, Node),
             ("DeleteGroup", LAUNCHERS, Group),
-            ("PlanMgids", LAUNCHERS, Group),
+            ("PlanMgids", &[Administrator, Reader, TenantAdministrator, Tenant], Group),
             ("GetGroup", ALL, Group),
             ("ListGroups", ALL, Group),
             ("ListNodes", PARTS, Nothing),
@@ -122,9 +139,9 @@ const TABLE: &[Calls] = &[
             ("ResumeNode", ADMIN, Nothing),
             ("ReportGroupAgents", AGENTS, Node),
             ("ReportFailedElements", SWITCHES, Reporter),
-            ("ListReporters", ADMIN, Nothing),
+            ("ListReporters", WATCHERS, Nothing),
             ("RemoveReporter", ADMIN, Nothing),
-            ("WatchDirectory", &[Router, SwitchAgent, Administrator], Nothing),
+            ("WatchDirectory", &[Router, SwitchAgent, Administrator, Reader], Nothing),
             ("DownloadTopology", ALL, Nothing),
             ("ExportRecords", ADMIN, Nothing),
             ("AcquireRouteTerm", ROUTERS, Nothing),
@@ -140,7 +157,7 @@ const TABLE: &[Calls] = &[
             ("ReplaceTopology", ADMIN, Nothing),
             ("DrainLink", ADMIN, Nothing),
             ("ResumeLink", ADMIN, Nothing),
-            ("ListDrainedLinks", ADMIN, Nothing),
+            ("ListDrainedLinks", WATCHERS, Nothing),
         ],
     ),
     (
@@ -150,36 +167,39 @@ const TABLE: &[Calls] = &[
             ("DeleteJobGroups", ADMIN, Nothing),
             ("JoinMany", AGENTS, Node),
             ("LeaveMany", AGENTS, Node),
-            ("GetMany", AGENTS, Nothing),
+            ("GetMany", AGENTS_AND_READERS, Nothing),
         ],
     ),
     (
         "RouteChoiceService",
-        &[("RecordRouteChoices", ROUTERS, Term), ("ListRouteChoices", ROUTERS, Nothing)],
+        &[
+            ("RecordRouteChoices", ROUTERS, Term),
+            ("ListRouteChoices", ROUTERS_AND_READERS, Nothing),
+        ],
     ),
     (
         "JobService",
         &[
-            ("CreateJob", ADMIN, Nothing),
-            ("ReserveJob", ADMIN, Nothing),
-            ("DeleteJob", ADMIN, Nothing),
-            ("GetJob", ADMIN, Nothing),
-            ("ListJobs", ADMIN, Nothing),
-            ("GetJobReport", ADMIN, Nothing),
+            ("CreateJob", ADMINS, OwnTenant),
+            ("ReserveJob", ADMINS, OwnTenant),
+            ("DeleteJob", ADMINS, OwnTenant),
+            ("GetJob", ADMINS_AND_READERS, OwnTenant),
+            ("ListJobs", ADMINS_AND_READERS, OwnTenant),
+            ("GetJobReport", WATCHERS, Nothing),
         ],
     ),
     (
         "CollectiveService",
         &[
-            ("CreateCollective", ADMIN, Nothing),
-            ("ReleaseCollective", ADMIN, Nothing),
-            ("GetCollective", PARTS, Nothing),
-            ("ListCollectives", PARTS, Nothing),
-            ("ReserveEntries", ADMIN, Nothing),
-            ("CancelReservation", ADMIN, Nothing),
-            ("SetCollectiveQuota", ADMIN, Nothing),
-            ("GetEntryUsage", ADMIN, Nothing),
-            ("WatchAggregationTrees", ROUTERS, Nothing),
+            ("CreateCollective", ADMINS, OwnTenant),
+            ("ReleaseCollective", ADMINS, OwnTenant),
+            ("GetCollective", PARTS_AND_TENANTS, OwnTenant),
+            ("ListCollectives", PARTS_AND_TENANTS, OwnTenant),
+            ("ReserveEntries", ADMINS, OwnTenant),
+            ("CancelReservation", ADMINS, OwnTenant),
+            ("SetCollectiveQuota", ADMINS, OwnTenant),
+            ("GetEntryUsage", ADMINS_AND_READERS, OwnTenant),
+            ("WatchAggregationTrees", ROUTERS_AND_READERS, Nothing),
             ("ReportAggregationTrees", ROUTERS, Term),
         ],
     ),
@@ -189,10 +209,10 @@ const TABLE: &[Calls] = &[
         &[
             ("RegisterMember", AGENTS, Node),
             ("RegisterMembers", AGENTS, Node),
-            ("WatchGroupMembers", AGENTS, Nothing),
+            ("WatchGroupMembers", AGENTS_AND_READERS, Nothing),
             ("DeregisterMember", AGENTS, Node),
             ("ReportOperatingAgents", AGENTS, Node),
-            ("QueryGroup", &[OperatingAgent, Administrator], Nothing),
+            ("QueryGroup", &[OperatingAgent, Administrator, Reader], Nothing),
             ("NotifyGroups", &[Tic], Nothing),
         ],
     ),
@@ -203,14 +223,18 @@ const TABLE: &[Calls] = &[
             ("LeaveGroup", USERS, Member),
             ("JoinMany", USERS, Member),
             ("LeaveMany", USERS, Member),
-            ("QueryGroup", USERS, Member),
-            ("ListMemberships", ADMIN, Nothing),
+            (
+                "QueryGroup",
+                &[OperatingAgent, Administrator, Reader, TenantAdministrator, Tenant],
+                Member,
+            ),
+            ("ListMemberships", WATCHERS, Nothing),
             ("SendPacket", ADMIN, Nothing),
-            ("ReceivePackets", ADMIN, Nothing),
-            ("ProbeNode", &[Tic, OperatingAgent, Administrator], Nothing),
+            ("ReceivePackets", WATCHERS, Nothing),
+            ("ProbeNode", &[Tic, OperatingAgent, Administrator, Reader], Nothing),
             ("UpdatePositions", AGENTS, Agent),
             ("OpenLink", AGENTS, Node),
-            ("ListHostedNodes", ADMIN, Nothing),
+            ("ListHostedNodes", WATCHERS, Nothing),
             ("StopNode", ADMIN, Nothing),
             ("StartNode", ADMIN, Nothing),
         ],
@@ -236,27 +260,27 @@ const TABLE: &[Calls] = &[
     (
         "RouteService",
         &[
-            ("GetRouteStatus", &[Tic, Router, OperatingAgent, Administrator], Nothing),
-            ("ExplainRoute", ADMIN, Nothing),
-            ("ListTableDrifts", ADMIN, Nothing),
-            ("PlanRebalance", ADMIN, Nothing),
-            ("DownloadRecording", ADMIN, Nothing),
+            ("GetRouteStatus", &[Tic, Router, OperatingAgent, Administrator, Reader], Nothing),
+            ("ExplainRoute", WATCHERS, Nothing),
+            ("ListTableDrifts", WATCHERS, Nothing),
+            ("PlanRebalance", WATCHERS, Nothing),
+            ("DownloadRecording", WATCHERS, Nothing),
         ],
     ),
     (
         "SwitchAgentService",
         &[
-            ("ListSwitches", &[Router, Administrator], Nothing),
-            ("ReadTables", &[Router, Administrator], Nothing),
-            ("ReadCounters", &[Router, Administrator], Nothing),
+            ("ListSwitches", &[Router, Administrator, Reader], Nothing),
+            ("ReadTables", &[Router, Administrator, Reader], Nothing),
+            ("ReadCounters", &[Router, Administrator, Reader], Nothing),
             ("WriteTables", ROUTERS, Nothing),
-            ("ListPorts", &[Router, Administrator], Nothing),
+            ("ListPorts", &[Router, Administrator, Reader], Nothing),
         ],
     ),
     (
         "SwitchAggregationService",
         &[
-            ("ReadAggregation", &[Router, Administrator], Nothing),
+            ("ReadAggregation", &[Router, Administrator, Reader], Nothing),
             ("WriteAggregation", ROUTERS, Nothing),
         ],
     ),
@@ -268,18 +292,18 @@ const TABLE: &[Calls] = &[
             ("FailElement", ADMIN, Nothing),
             ("HealElement", ADMIN, Nothing),
             ("DisturbSwitch", ADMIN, Nothing),
-            ("WatchFailedElements", &[SwitchAgent, Administrator], Nothing),
-            ("ListFabricSwitches", &[SwitchAgent, Administrator], Nothing),
-            ("ReadSwitchTables", &[SwitchAgent, Administrator], Nothing),
-            ("ReadSwitchCounters", &[SwitchAgent, Administrator], Nothing),
+            ("WatchFailedElements", &[SwitchAgent, Administrator, Reader], Nothing),
+            ("ListFabricSwitches", &[SwitchAgent, Administrator, Reader], Nothing),
+            ("ReadSwitchTables", &[SwitchAgent, Administrator, Reader], Nothing),
+            ("ReadSwitchCounters", &[SwitchAgent, Administrator, Reader], Nothing),
             ("WriteSwitchTables", SWITCHES, Nothing),
-            ("ListSwitchPorts", &[SwitchAgent, Administrator], Nothing),
+            ("ListSwitchPorts", &[SwitchAgent, Administrator, Reader], Nothing),
         ],
     ),
     (
         "FabricAggregationService",
         &[
-            ("ReadFabricAggregation", &[SwitchAgent, Administrator], Nothing),
+            ("ReadFabricAggregation", &[SwitchAgent, Administrator, Reader], Nothing),
             ("WriteFabricAggregation", SWITCHES, Nothing),
             ("ContributeValues", AGENTS, Endpoint),
         ],
@@ -344,13 +368,13 @@ pub(crate) struct EnforceAccess;
 impl Middleware for EnforceAccess {
     async fn handle<S: InnerService>(
         self,
-        request: Request<Body>,
+        mut request: Request<Body>,
         mut inner: S,
     ) -> Result<Response<Body>, S::Error> {
-        let caller = request.extensions().get::<Caller>();
         let path = request.uri().path();
-        if let Some(caller) = caller
-            && !caller.has_role(roles_of(path))
+        let roles = roles_of(path);
+        if let Some(caller) = request.extensions().get::<Caller>()
+            && !caller.has_role(roles)
         {
             if let Some(unlogged) = REFUSALS.take() {
                 info!(%caller, path, unlogged, "a call was refused");
@@ -359,6 +383,9 @@ impl Middleware for EnforceAccess {
             let call = path.rsplit('.').next().unwrap_or(path);
             let why = format!("{caller} may not call {call}");
             return Ok(Reason::NotPermitted.status(why, &[("call", call)]).into_http());
+        }
+        if let Some(caller) = request.extensions_mut().get_mut::<Caller>() {
+            caller.act_as(roles);
         }
         inner.call(request).await
     }
@@ -420,6 +447,23 @@ mod tests {
             assert_eq!(role.is_none(), service == "AdministrationService", "{service}");
         }
         assert_eq!(server_role("/grpc.health.v1.Health/Check"), None);
+    }
+
+    #[test]
+    fn a_reader_makes_every_call_that_only_reads_and_no_other() {
+        for Access { service, call, roles, .. } in access_table() {
+            let is_theirs = !roles.is_empty() && !crate::call_log::changes(call);
+            assert_eq!(roles.contains(&Reader), is_theirs, "{service}/{call}");
+        }
+    }
+
+    #[test]
+    fn who_administers_a_tenant_makes_no_call_that_is_not_bound_to_it() {
+        for Access { service, call, roles, bound } in access_table() {
+            if roles.contains(&TenantAdministrator) && roles != ALL {
+                assert!(bound.binds(TenantAdministrator), "{service}/{call}");
+            }
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Counts every call that a server answers, and audits changes that people make.
 //!
 //! A line of the audit has caller, call, request and result. People are callers whose certificate
-//! has the role `admin` or `tenant`; parts log their own changes where they make them. A call that
+//! has the role `admin`, `reader`, `tenant-admin` or `tenant`; parts log their own changes where they make them. A call that
 //! is forbidden is counted and audited without its request, which is not read.
 
 use std::sync::LazyLock;
@@ -87,8 +87,7 @@ pub(crate) fn audit_forbidden(request: &Request<Body>, call: &str) {
 /// The caller, if it is a person or a program that acts as one.
 fn person(request: &Request<Body>) -> Option<String> {
     let caller = request.extensions().get::<Caller>()?;
-    let is_person =
-        matches!(caller, Caller::Known(_)) && caller.has_role(&[Role::Administrator, Role::Tenant]);
+    let is_person = matches!(caller, Caller::Known(_)) && caller.has_role(&Role::PEOPLE);
     is_person.then(|| caller.to_string())
 }
 

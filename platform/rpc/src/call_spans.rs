@@ -60,9 +60,8 @@ impl Middleware for TraceCalls {
 /// True if a call without a trace begins one.
 fn begins(path: &str) -> bool {
     access_of(path).is_some_and(|access| {
-        let people = [Role::Administrator, Role::Tenant];
         let is_theirs =
-            access.roles.is_empty() || access.roles.iter().any(|role| people.contains(role));
+            access.roles.is_empty() || access.roles.iter().any(|role| Role::PEOPLE.contains(role));
         is_theirs && changes(access.call) && !NO_BEGINNING.contains(&access.call)
     })
 }

@@ -32,21 +32,32 @@ pub enum Role {
     SwitchAgent,
     /// A person or program that administers the cluster.
     Administrator,
+    /// A person or program that may look at everything and change nothing.
+    Reader,
+    /// A person or program that administers the groups, jobs and reservations of one tenant, which
+    /// the name is.
+    TenantAdministrator,
     /// A person or program that has groups of its own; the name is how their names begin.
     Tenant,
 }
 
 impl Role {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Tic,
         Self::Router,
         Self::Fabric,
         Self::OperatingAgent,
         Self::SwitchAgent,
         Self::Administrator,
+        Self::Reader,
+        Self::TenantAdministrator,
         Self::Tenant,
     ];
+
+    /// People, and programs that act as such.
+    pub(crate) const PEOPLE: [Self; 4] =
+        [Self::Administrator, Self::Reader, Self::TenantAdministrator, Self::Tenant];
 
     /// The word for it in certificates and on the command line.
     #[must_use]
@@ -58,13 +69,21 @@ impl Role {
             Self::OperatingAgent => "operating-agent",
             Self::SwitchAgent => "switch-agent",
             Self::Administrator => "admin",
+            Self::Reader => "reader",
+            Self::TenantAdministrator => "tenant-admin",
             Self::Tenant => "tenant",
         }
     }
 
     /// True if processes of this role are servers.
-    pub(crate) fn serves(self) -> bool {
-        !matches!(self, Self::Administrator | Self::Tenant)
+    #[must_use]
+    pub fn serves(self) -> bool {
+        !Self::PEOPLE.contains(&self)
+    }
+
+    /// True if it may use the objects of its own tenant only.
+    fn is_of_tenant(self) -> bool {
+        matches!(self, Self::TenantAdministrator | Self::Tenant)
     }
 }
 
@@ -85,9 +104,7 @@ pub struct Identity {
 
 /// Why a text is no identity.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "'{0}' is not of the form ROLE/NAME; roles are tic, router, fabric, operating-agent, switch-agent, admin, tenant"
-)]
+#[error("'{0}' is not of the form ROLE/NAME; roles are {roles}", roles = Role::ALL.map(Role::word).join(", "))]
 pub struct IdentityError(String);
 
 impl FromStr for Identity {
@@ -144,21 +161,60 @@ impl Caller {
         }
     }
 
-    /// The groups it may see and change are those whose names begin so; `None` means all of them.
-    fn namespaces(&self) -> Option<impl Iterator<Item = &str>> {
+    /// Leaves out the identities that none of these roles has, so that a certificate with several
+    /// may do in each call what one of them may, and no more.
+    pub(crate) fn act_as(&mut self, roles: &[Role]) {
+        if let Self::Known(identities) = self {
+            identities.retain(|one| roles.contains(&one.role));
+        }
+    }
+
+    /// The tenants whose objects it may see and change; `None` means those of all.
+    fn tenants(&self) -> Option<impl Iterator<Item = &str>> {
         let Self::Known(identities) = self else { return None };
-        let is_tenant = |one: &&Identity| one.role == Role::Tenant;
-        identities
-            .iter()
-            .all(|one| is_tenant(&one))
-            .then(|| identities.iter().map(|one| one.name.as_str()))
+        let is_bound = identities.iter().all(|one| one.role.is_of_tenant());
+        is_bound.then(|| identities.iter().map(|one| one.name.as_str()))
+    }
+
+    /// True if it is not bound to tenants of its own.
+    #[must_use]
+    pub fn sees_all_tenants(&self) -> bool {
+        self.tenants().is_none()
+    }
+
+    /// True if it may see and change what belongs to the tenant.
+    #[must_use]
+    pub fn owns_tenant(&self, tenant: &str) -> bool {
+        self.tenants().is_none_or(|mut tenants| tenants.any(|own| own == tenant))
+    }
+
+    /// Refuses who administers another tenant.
+    ///
+    /// - `field`: the field that names the tenant.
+    ///
+    /// # Errors
+    ///
+    /// `PERMISSION_DENIED` / `NOT_PERMITTED`.
+    pub fn check_tenant(&self, field: &str, tenant: &str) -> Result<(), Status> {
+        if self.owns_tenant(tenant) {
+            return Ok(());
+        }
+        let why = format!("{field}: {self} administers its own tenant only, not '{tenant}'");
+        Err(Reason::NotPermitted.status(why, &[("tenant", tenant)]))
+    }
+
+    /// True if it may see and change the job: one of its own account, or without an account one
+    /// named `<tenant>/...`.
+    #[must_use]
+    pub fn owns_job(&self, job: &str, account: Option<&str>) -> bool {
+        account.map_or_else(|| self.owns_group(job), |account| self.owns_tenant(account))
     }
 
     /// True if it may see and change the group: a tenant only those named `<tenant>/...`.
     #[must_use]
     pub fn owns_group(&self, group: &str) -> bool {
-        let Some(mut namespaces) = self.namespaces() else { return true };
-        namespaces.any(|tenant| {
+        let Some(mut tenants) = self.tenants() else { return true };
+        tenants.any(|tenant| {
             group.strip_prefix(tenant).is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
         })
     }
@@ -359,9 +415,36 @@ mod tests {
         for other in ["acme", "acme/", "acme2/rows", "rows", "other/acme/x", ""] {
             assert!(tenant.check_group(other).is_err(), "{other}");
         }
-        // Who has another role as well is no mere tenant.
         for all in [known(&["tenant/acme", "admin/a"]), known(&["tic/1"]), Caller::Unasked] {
             assert!(all.check_group("rows").is_ok(), "{all}");
         }
+    }
+
+    #[test]
+    fn a_tenant_administrator_has_the_jobs_and_objects_of_its_tenant() {
+        let ours = known(&["tenant-admin/acme"]);
+        assert!(ours.check_group("acme/rows").is_ok() && ours.check_group("rows").is_err());
+        assert!(ours.check_tenant("tenant", "acme").is_ok());
+        for other in ["", "acme2", "acme/", "other"] {
+            assert!(ours.check_tenant("tenant", other).is_err(), "{other}");
+        }
+        assert!(ours.owns_job("acme/7", None) && ours.owns_job("7", Some("acme")));
+        assert!(!ours.owns_job("7", None), "a job of nobody's");
+        assert!(!ours.owns_job("acme/7", Some("other")), "the account decides");
+        for all in [known(&["admin/a"]), known(&["reader/r"]), Caller::Unasked] {
+            assert!(all.owns_job("7", None) && all.owns_tenant("other"), "{all}");
+        }
+    }
+
+    #[test]
+    fn a_second_role_widens_no_call_that_it_may_not_make() {
+        let mut both = known(&["reader/r", "tenant/acme"]);
+        assert!(both.owns_group("rows"), "who may read all reads all");
+        both.act_as(&[Role::Administrator, Role::Tenant]);
+        assert_eq!(both, known(&["tenant/acme"]));
+        assert!(!both.owns_group("rows"), "but changes its own only");
+        let mut anyone = Caller::Unasked;
+        anyone.act_as(&[]);
+        assert_eq!(anyone, Caller::Unasked);
     }
 }

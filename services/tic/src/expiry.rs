@@ -8,7 +8,7 @@ use fabricast_groups::Refusal;
 use fabricast_groups::command::{DeleteJob, JobEnd};
 use fabricast_groups::ids::{Moment, Revision};
 use fabricast_groups::names::{JobName, RequestId};
-use fabricast_rpc::request_id;
+use fabricast_rpc::{Caller, request_id};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::wall_clock;
@@ -16,6 +16,7 @@ use crate::records::Records;
 use crate::writer::directory::JobGroupsDeleted;
 use crate::writer::error::WriteError;
 use crate::writer::queue::WriterQueue;
+use crate::writer::requests::Own;
 
 /// Time between two looks at the jobs; the shortest lease is as long.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -28,16 +29,18 @@ pub(crate) struct Released {
     pub(crate) revision: Revision,
 }
 
-/// Ends a job, step by step until none of its groups is left.
+/// Ends a job of the caller, step by step until none of its groups is left.
 pub(crate) async fn release(
     queue: &WriterQueue,
     request_id: RequestId,
     job: JobName,
+    caller: Caller,
 ) -> Result<Released, WriteError> {
     let mut request = DeleteJob { request_id, job, most: ENDS, ended: JobEnd::default() };
     let mut latest = Revision(0);
     loop {
-        let (answer, revision) = match queue.write(request.clone()).await {
+        let step = Own { request: request.clone(), caller: caller.clone() };
+        let (answer, revision) = match queue.write(step).await {
             Ok(decided) => (decided.answer, decided.revision),
             // Another call has come to the end first.
             Err(WriteError::Directory(Refusal::UnknownJob { .. })) if latest > Revision(0) => {
@@ -106,7 +109,7 @@ impl JobExpiry {
 
     async fn release(&self, job: JobName) {
         let Ok(id) = RequestId::new(&request_id()) else { return };
-        match release(&self.queue, id, job.clone()).await {
+        match release(&self.queue, id, job.clone(), Caller::Unasked).await {
             Ok(Released { ended, .. }) => {
                 tracing::info!(%job, groups = ended.groups, "job released: its reservation expired");
             }

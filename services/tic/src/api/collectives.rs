@@ -22,7 +22,7 @@ use crate::domain::collectives::request::{
 use crate::domain::collectives::wire::read_operation;
 use crate::records::watchers::WatchEnd;
 use crate::writer::queue::WriterQueue;
-use crate::writer::requests::{ReportTrees, ViewUsage};
+use crate::writer::requests::{Own, ReportTrees, ViewUsage};
 
 /// Most trees in one message of a watch.
 const TREES_PER_MESSAGE: usize = 256;
@@ -58,13 +58,57 @@ fn few(field: &str, number: u32) -> Result<u16, Status> {
     })
 }
 
+/// Refuses who administers another tenant than the holder's.
+fn check_holder(
+    caller: &Caller,
+    field: &str,
+    holder: Option<&v1::CollectiveHolder>,
+) -> Result<(), Status> {
+    caller.check_tenant(field, holder.map_or("", |holder| &holder.tenant))
+}
+
+impl Collectives {
+    /// Leaves out what belongs to tenants that the caller may not see, and the switches in which
+    /// only these hold entries.
+    fn visible(
+        &self,
+        caller: &Caller,
+        usage: v1::GetEntryUsageResponse,
+    ) -> v1::GetEntryUsageResponse {
+        if caller.sees_all_tenants() {
+            return usage;
+        }
+        let newest = self.publisher.newest();
+        let is_own = |holder: &Option<v1::CollectiveHolder>| {
+            holder.as_ref().is_some_and(|holder| caller.owns_tenant(&holder.tenant))
+        };
+        let v1::GetEntryUsageResponse { switches, mut usages, mut quotas, mut reservations } =
+            usage;
+        usages.retain(|one| is_own(&one.holder));
+        quotas.retain(|one| is_own(&one.holder));
+        reservations.retain(|one| is_own(&one.holder));
+        let own = |mut switch: v1::SwitchHoldings| {
+            switch.collectives.retain(|name| {
+                let found = newest.collectives.get(name);
+                found.is_some_and(|one| caller.owns_tenant(&one.tenant))
+            });
+            (!switch.collectives.is_empty()).then_some(switch)
+        };
+        let switches = switches.into_iter().filter_map(own).collect();
+        v1::GetEntryUsageResponse { switches, usages, quotas, reservations }
+    }
+}
+
 #[tonic::async_trait]
 impl v1::collective_service_server::CollectiveService for Collectives {
     async fn create_collective(
         &self,
         request: Request<v1::CreateCollectiveRequest>,
     ) -> Result<Response<v1::CreateCollectiveResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let request = request.into_inner();
+        caller.check_tenant("tenant", &request.tenant)?;
+        caller.check_group(&request.group)?;
         let operation = |number: &i32| {
             read_operation(*number).ok_or_else(|| {
                 let text = format!("operations: {number} is no operation");
@@ -95,8 +139,10 @@ impl v1::collective_service_server::CollectiveService for Collectives {
         &self,
         request: Request<v1::ReleaseCollectiveRequest>,
     ) -> Result<Response<v1::ReleaseCollectiveResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let name = name("name", &request.into_inner().name)?;
-        let released = self.queue.write(ReleaseCollective { name }).await?;
+        let released =
+            self.queue.write(Own { request: ReleaseCollective { name }, caller }).await?;
         Ok(Response::new(v1::ReleaseCollectiveResponse { released }))
     }
 
@@ -104,9 +150,11 @@ impl v1::collective_service_server::CollectiveService for Collectives {
         &self,
         request: Request<v1::GetCollectiveRequest>,
     ) -> Result<Response<v1::GetCollectiveResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let name = request.into_inner().name;
         let newest = self.publisher.newest();
-        let found = newest.collectives.get(&name).ok_or_else(|| {
+        let found = newest.collectives.get(&name).filter(|one| caller.owns_tenant(&one.tenant));
+        let found = found.ok_or_else(|| {
             let text = format!("name: no collective '{name}'");
             Reason::UnknownCollective.status(text, &[("collective", &name)])
         })?;
@@ -118,11 +166,13 @@ impl v1::collective_service_server::CollectiveService for Collectives {
         &self,
         request: Request<v1::ListCollectivesRequest>,
     ) -> Result<Response<v1::ListCollectivesResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         let after = pages::read_job(&request.page_token)?;
         let newest = self.publisher.newest();
         let is_later = |name: &str| after.as_ref().is_none_or(|after| name > after.as_str());
-        let later = newest.collectives.iter().filter(|(name, _)| is_later(name));
+        let own = newest.collectives.iter().filter(|(_, one)| caller.owns_tenant(&one.tenant));
+        let later = own.filter(|(name, _)| is_later(name));
         let shown = later.map(|(_, one)| v1::Collective {
             processes: Vec::new(),
             switch_tree: None,
@@ -139,8 +189,10 @@ impl v1::collective_service_server::CollectiveService for Collectives {
         &self,
         request: Request<v1::ReserveEntriesRequest>,
     ) -> Result<Response<v1::ReserveEntriesResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let asked = request.into_inner().reservation;
         let mut reservation = asked.ok_or_else(|| fields::missing("reservation"))?;
+        check_holder(&caller, "reservation.holder", reservation.holder.as_ref())?;
         if reservation.entries == 0 {
             return Err(fields::missing("reservation.entries"));
         }
@@ -169,8 +221,9 @@ impl v1::collective_service_server::CollectiveService for Collectives {
         &self,
         request: Request<v1::CancelReservationRequest>,
     ) -> Result<Response<v1::CancelReservationResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let id = ReservationId(request.into_inner().id);
-        let cancelled = self.queue.write(CancelReservation { id }).await?;
+        let cancelled = self.queue.write(Own { request: CancelReservation { id }, caller }).await?;
         Ok(Response::new(v1::CancelReservationResponse { cancelled }))
     }
 
@@ -178,7 +231,13 @@ impl v1::collective_service_server::CollectiveService for Collectives {
         &self,
         request: Request<v1::SetCollectiveQuotaRequest>,
     ) -> Result<Response<v1::SetCollectiveQuotaResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let quota = request.into_inner().quota.ok_or_else(|| fields::missing("quota"))?;
+        check_holder(&caller, "quota.holder", quota.holder.as_ref())?;
+        if quota.holder.as_ref().is_some_and(|holder| holder.job.is_none()) {
+            caller
+                .check_administrator("quota.holder.job: without it the tenant itself is limited")?;
+        }
         let per_switch = quota.entries_per_switch;
         let per_switch =
             per_switch.map(|most| few("quota.entries_per_switch", most)).transpose()?;
@@ -196,9 +255,11 @@ impl v1::collective_service_server::CollectiveService for Collectives {
 
     async fn get_entry_usage(
         &self,
-        _request: Request<v1::GetEntryUsageRequest>,
+        request: Request<v1::GetEntryUsageRequest>,
     ) -> Result<Response<v1::GetEntryUsageResponse>, Status> {
-        Ok(Response::new(self.queue.write(ViewUsage).await?))
+        let caller = Caller::of(request.extensions());
+        let usage = self.queue.write(ViewUsage).await?;
+        Ok(Response::new(self.visible(&caller, usage)))
     }
 
     type WatchAggregationTreesStream = BoxStream<v1::WatchAggregationTreesResponse>;

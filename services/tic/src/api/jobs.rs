@@ -11,7 +11,7 @@ use fabricast_groups::names::{AccountName, JobName, NodeName, UserName};
 use fabricast_groups::token::JobToken;
 use fabricast_placement::{JobClass, JobNames, JobReport, Move, Spread};
 use fabricast_proto::v1;
-use fabricast_rpc::Reason;
+use fabricast_rpc::{Caller, Reason};
 use fabricast_wire::{decode_timestamp, encode_timestamp};
 use tonic::{Request, Response, Status};
 
@@ -21,7 +21,7 @@ use crate::domain::jobs::{JobView, PlacementRequest};
 use crate::expiry::{Released, release};
 use crate::records::Records;
 use crate::writer::queue::WriterQueue;
-use crate::writer::requests::{PlaceJob, ReserveShare, ViewJobs};
+use crate::writer::requests::{Own, PlaceJob, ReserveShare, ViewJobs, owns};
 
 /// Most nodes of a job with a share.
 const NODES: usize = 1 << 16;
@@ -41,7 +41,12 @@ impl v1::job_service_server::JobService for Jobs {
         &self,
         request: Request<v1::CreateJobRequest>,
     ) -> Result<Response<v1::CreateJobResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let request = request.into_inner();
+        if !caller.owns_job(&request.job, None) {
+            let why = format!("job: {caller} names jobs by its tenant and a '/'");
+            return Err(Reason::NotPermitted.status(why, &[("job", &request.job)]));
+        }
         let placement = match (request.node_count, request.nodes.is_empty()) {
             (0, true) => return Err(fields::missing("node_count")),
             (0, false) => PlacementRequest::Nodes(request.nodes),
@@ -67,7 +72,10 @@ impl v1::job_service_server::JobService for Jobs {
         &self,
         request: Request<v1::ReserveJobRequest>,
     ) -> Result<Response<v1::ReserveJobResponse>, Status> {
+        let caller = Caller::of(request.extensions());
+        caller.check_tenant("account", &request.get_ref().account)?;
         let request = read_reserve(&request.into_inner(), wall_clock())?;
+        let request = Own { request, caller };
         let job = self.queue.write(request).await?;
         let job = self.records.read(|directory| job_to_wire(directory, &job));
         Ok(Response::new(v1::ReserveJobResponse { job: Some(job) }))
@@ -77,10 +85,11 @@ impl v1::job_service_server::JobService for Jobs {
         &self,
         request: Request<v1::DeleteJobRequest>,
     ) -> Result<Response<v1::DeleteJobResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         let id = fields::request_id(&request.request_id)?;
         let job = fields::name("job", &request.job, JobName::new)?;
-        let Released { ended, revision } = release(&self.queue, id, job).await?;
+        let Released { ended, revision } = release(&self.queue, id, job, caller).await?;
         Ok(Response::new(v1::DeleteJobResponse {
             revision: revision.0,
             group_count: ended.groups,
@@ -92,10 +101,12 @@ impl v1::job_service_server::JobService for Jobs {
         &self,
         request: Request<v1::GetJobRequest>,
     ) -> Result<Response<v1::GetJobResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let name = fields::name("job", &request.into_inner().job, JobName::new)?;
-        let job = self
-            .records
-            .read(|directory| directory.job(&name).map(|job| job_to_wire(directory, job)));
+        let job = self.records.read(|directory| {
+            let job = directory.job(&name).filter(|job| owns(&caller, job))?;
+            Some(job_to_wire(directory, job))
+        });
         let unknown = || {
             Reason::UnknownJob.status(format!("job: no job '{name}'"), &[("job", name.as_str())])
         };
@@ -106,10 +117,11 @@ impl v1::job_service_server::JobService for Jobs {
         &self,
         request: Request<v1::ListJobsRequest>,
     ) -> Result<Response<v1::ListJobsResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         let after = pages::read_job(&request.page_token)?;
         Ok(Response::new(self.records.read(|directory| {
-            let jobs = directory.jobs_after(after.as_ref());
+            let jobs = directory.jobs_after(after.as_ref()).filter(|job| owns(&caller, job));
             let jobs = jobs.map(|job| job_to_wire(directory, job));
             let (jobs, next) = pages::fill(request.page_size, jobs);
             let last = jobs.last().filter(|_| next.is_some());

@@ -156,6 +156,16 @@ impl CollectiveAllocations {
         self.remove(name, puts)
     }
 
+    /// The tenant that a collective belongs to.
+    pub(crate) fn tenant_of(&self, name: &str) -> Option<&str> {
+        self.table.tenant_of(name)
+    }
+
+    /// The tenant that entries are reserved for.
+    pub(crate) fn holder_of(&self, id: ReservationId) -> Option<String> {
+        self.table.holder_of(id)
+    }
+
     /// Reserves entries for a tenant or a job.
     pub(crate) fn reserve(
         &mut self,

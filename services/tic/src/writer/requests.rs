@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fabricast_collectives::ReservationId;
-use fabricast_groups::command::GroupMove;
+use fabricast_groups::command::{DeleteJob, GroupMove, Refusal};
 use fabricast_groups::ids::{Moment, Revision};
 use fabricast_groups::job::{CreateJob, JobRecord, JobShare, ReserveJob};
-use fabricast_groups::names::{JobName, NodeName, RequestId};
+use fabricast_groups::names::{AccountName, JobName, NodeName, RequestId};
 use fabricast_groups::record::RouteReason;
 use fabricast_proto::v1;
 use fabricast_routing::MgidPlanner;
+use fabricast_rpc::Caller;
 
 use crate::clock::wall_clock;
 use crate::domain::choices::ChoiceReport;
@@ -23,7 +24,9 @@ use crate::domain::route_terms::{ReportNumber, Router};
 use crate::domain::shares::AskedShare;
 use crate::domain::topology::TopologyChange;
 use crate::records::keys;
-use crate::writer::directory::{Decided, DirectoryRequest, MoveGroups, RecordRoutes};
+use crate::writer::directory::{
+    Decided, DirectoryRequest, JobGroupsDeleted, MoveGroups, RecordRoutes,
+};
 use crate::writer::error::WriteError;
 use crate::writer::queue::WriteRequest;
 use crate::writer::state::{BatchWrites, WriterState};
@@ -144,6 +147,19 @@ pub(crate) struct ReserveShare {
     pub(crate) share: JobShare,
 }
 
+/// A request with its caller, for whom objects of other tenants do not exist.
+#[derive(Debug)]
+pub(crate) struct Own<R> {
+    pub(crate) request: R,
+    pub(crate) caller: Caller,
+}
+
+/// True if the caller may see and change the job.
+pub(crate) fn owns(caller: &Caller, job: &JobRecord) -> bool {
+    let account = job.share.as_ref().and_then(|share| share.account.as_ref());
+    caller.owns_job(job.name.as_str(), account.map(AccountName::as_str))
+}
+
 /// Shows nodes and jobs.
 #[derive(Debug)]
 pub(crate) struct ViewJobs;
@@ -217,7 +233,14 @@ pub(crate) struct ViewUsage;
 
 write_requests! {
     PlaceJob => JobRecord: |this, state, writes| place_job(this, state, writes);
-    ReserveShare => JobRecord: |this, state, writes| reserve_share(this, state, writes);
+    Own<ReserveShare> => JobRecord: |this, state, writes| reserve_share(this, state, writes);
+    Own<DeleteJob> => Decided<JobGroupsDeleted>: |this, state, writes| {
+        let job = &this.request.job;
+        if state.directory.job(job).is_some_and(|known| !owns(&this.caller, known)) {
+            return Err(Refusal::UnknownJob { job: job.clone() }.into());
+        }
+        state.decide(this.request, writes)
+    };
     ViewJobs => JobView: |_this, state, _writes| {
         let down = state.down();
         Ok(state.jobs.view(&state.directory, &down)?)
@@ -256,18 +279,22 @@ write_requests! {
         Ok(state.collectives.create(&this, &state.directory, &mut writes.puts)?)
     };
     // Replies with whether it existed.
-    ReleaseCollective => bool: |this, state, writes| {
+    Own<ReleaseCollective> => bool: |this, state, writes| {
         follow_fabric(state, writes);
-        Ok(state.collectives.release(&this.name, &mut writes.puts))
+        let Own { request: ReleaseCollective { name }, caller } = this;
+        let is_own = state.collectives.tenant_of(&name).is_some_and(|own| caller.owns_tenant(own));
+        Ok(is_own && state.collectives.release(&name, &mut writes.puts))
     };
     ReserveEntries => ReservationId: |this, state, writes| {
         follow_fabric(state, writes);
         Ok(state.collectives.reserve(this, &mut writes.puts)?)
     };
     // Replies with whether it existed.
-    CancelReservation => bool: |this, state, writes| {
+    Own<CancelReservation> => bool: |this, state, writes| {
         follow_fabric(state, writes);
-        Ok(state.collectives.cancel(this.id, &mut writes.puts))
+        let Own { request: CancelReservation { id }, caller } = this;
+        let is_own = state.collectives.holder_of(id).is_some_and(|own| caller.owns_tenant(&own));
+        Ok(is_own && state.collectives.cancel(id, &mut writes.puts))
     };
     SetQuota => (): |this, state, writes| {
         follow_fabric(state, writes);
@@ -309,13 +336,16 @@ fn place_job(
 }
 
 fn reserve_share(
-    asked: ReserveShare,
+    asked: Own<ReserveShare>,
     state: &mut WriterState,
     writes: &mut BatchWrites,
 ) -> Result<JobRecord, WriteError> {
-    let ReserveShare { job, nodes, mut share } = asked;
+    let Own { request: ReserveShare { job, nodes, mut share }, caller } = asked;
     let WriterState { directory, shares, .. } = &mut *state;
     let known = directory.job(&job);
+    if known.is_some_and(|known| !owns(&caller, known)) {
+        return Err(Refusal::JobExists { job }.into());
+    }
     let held = known.and_then(|known| known.share.as_ref());
     let has = |known: &JobRecord| known.nodes.iter().map(|node| node.name.clone()).collect();
     // A node may have other endpoints by now; the job has those that it began with.

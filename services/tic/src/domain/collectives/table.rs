@@ -266,6 +266,16 @@ impl CollectiveTable {
         self.allocator.release(item.id).is_some()
     }
 
+    pub(super) fn tenant_of(&self, name: &str) -> Option<&str> {
+        self.items.get(name).map(|item| item.tenant.as_str())
+    }
+
+    pub(super) fn holder_of(&self, id: ReservationId) -> Option<String> {
+        let state = self.allocator.state_but_collectives();
+        let kept = state.reservations.into_iter().find(|(known, ..)| *known == id);
+        kept.map(|(_, kept, _)| wire::holder(&self.ledger, kept.holder).tenant)
+    }
+
     pub(super) fn of_group(&self, gn: u64) -> Vec<String> {
         let of_it = self.items.iter().filter(|(_, item)| item.gn == gn);
         of_it.map(|(name, _)| name.clone()).collect()
