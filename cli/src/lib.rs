@@ -20,6 +20,7 @@ mod pattern;
 mod plan_input;
 mod progress;
 mod remote;
+mod secrets;
 mod serve;
 mod source;
 mod telemetry;

@@ -3,7 +3,9 @@
 #[path = "needs_chromium/browser.rs"]
 mod browser;
 
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
 
 use self::browser::Browser;
 use crate::metrics::free_address;
@@ -20,6 +22,10 @@ struct Up {
     child: Child,
     address: String,
     console: String,
+    /// Token for changes, as it was printed.
+    token: String,
+    /// Its log since then.
+    log: Arc<Mutex<String>>,
 }
 
 impl Drop for Up {
@@ -35,13 +41,29 @@ impl Up {
         let sandbox = Sandbox::new();
         sandbox.write("t.toml", SMALL);
         let (address, console) = (free_address(), free_address());
-        let child = sandbox
+        let mut child = sandbox
             .command(&["up", "--topology", topology, "--listen", &address, "--console", &console])
+            .env("USER", "ann")
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .expect("the binary starts");
-        Self { sandbox, child, address, console: format!("http://{console}") }
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let token = loop {
+            let line = lines.next().expect("it prints its token").expect("text");
+            if let Some((_, token)) = line.split_once("token of the console for changes: ") {
+                break token.to_owned();
+            }
+        };
+        let log = Arc::new(Mutex::new(String::new()));
+        let kept = Arc::clone(&log);
+        // Somebody has to read on, or the process would block on a full pipe.
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                kept.lock().expect("nobody panics here").push_str(&format!("{line}\n"));
+            }
+        });
+        Self { sandbox, child, address, console: format!("http://{console}"), token, log }
     }
 
     fn ok(&self, arguments: &[&str]) -> String {
@@ -68,7 +90,7 @@ impl Up {
 /// Fails if something on the page cannot be told apart from others, has no name, or does not fit.
 fn check_page(browser: &Browser, what: &str) {
     let unnamed = browser.script(
-        "return [...document.querySelectorAll('a, button, input, select, svg.fabric[width]')]
+        "return [...document.querySelectorAll('a, button, input:not([type=hidden]), select, svg.fabric[width]')]
            .filter((one) => !(one.getAttribute('aria-label') || one.textContent.trim() ||
              (one.labels && one.labels.length)))
            .map((one) => one.outerHTML)",
@@ -126,6 +148,19 @@ fn every_view_is_whole_on_large_and_small_screens_light_and_dark() {
             for node in ["h0", "h5", "h10"] {
                 up.ok(&["group", "join", EVIL, "--node", node]);
             }
+            up.ok(&["job", "allocate", "acme/build", "--nodes", "2"]);
+            up.ok(&[
+                "job",
+                "reserve",
+                "7",
+                "--account",
+                "acme",
+                "--hosts",
+                "h[0-1]",
+                "--groups",
+                "1",
+            ]);
+            up.ok(&["collective", "quota", "--tenant", "acme", "--collectives", "3"]);
             up.ok(&["fabric", "fail", "--link", "spine1:4"]);
         }
         for (width, height) in [(1280, 900), (500, 844)] {
@@ -135,9 +170,12 @@ fn every_view_is_whole_on_large_and_small_screens_light_and_dark() {
                 ("/groups", "Groups"),
                 ("/group?name=%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E", "Group <img"),
                 ("/tables", "Tables"),
+                ("/capacity", "Capacity"),
                 ("/switch?name=leaf0", "Switch leaf0"),
                 ("/nodes", "Nodes"),
                 ("/node?name=h0", "Node h0"),
+                ("/jobs", "Jobs"),
+                ("/job?name=acme%2Fbuild", "Job acme/build"),
                 ("/health", "Health"),
                 ("/what-if?switch=leaf0&port=1", "What if"),
             ] {
@@ -178,6 +216,76 @@ fn a_join_a_cut_and_a_repair_are_followed_on_the_screen() {
 
     up.open(&browser, "/health", "Health");
     browser.wait("document.getElementById('events').innerText.includes('works again')");
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
+/// Opens the page of a change from that of its object, and sends the form with a token.
+fn change(browser: &Browser, token: &str) {
+    browser.script("document.querySelector('#actions a').click()");
+    browser.wait("document.querySelector('h1').textContent.startsWith('Would ')");
+    check_page(browser, "a change before it is made");
+    let typed = format!("document.getElementById('again').value = '{token}'");
+    browser.script(&typed);
+    browser.script("document.querySelector('main form button').click()");
+}
+
+#[test]
+fn an_administrator_changes_something_after_a_dry_run_with_the_token_twice() {
+    let up = Up::start("t.toml");
+    let browser = Browser::start(false);
+    up.settle(&browser, 16);
+    for node in ["h0", "h5"] {
+        up.ok(&["group", "join", "rows/1", "--node", node]);
+    }
+    let leaf = "/switch?name=leaf0";
+    up.open(&browser, leaf, "Switch leaf0");
+    assert_eq!(
+        browser.script("return document.querySelector('#actions')"),
+        serde_json::Value::Null
+    );
+
+    let sign_in = |token: &str| {
+        browser.open(&format!("{}/sign-in", up.console));
+        browser.script(&format!("document.getElementById('token').value = '{token}'"));
+        browser.script("document.querySelector('form button').click()");
+    };
+    sign_in("not-the-token-at-all");
+    browser.wait("document.body.innerText.includes('This is not the token.')");
+    browser.complaints(); // that it was refused
+    sign_in(&up.token);
+    browser.wait("document.querySelector('h1').textContent === 'Fabric'");
+    browser.wait("document.getElementById('person').innerText === 'ann (administrator)'");
+
+    up.open(&browser, leaf, "Switch leaf0");
+    change(&browser, "not-the-token-at-all");
+    browser.wait("document.body.innerText.includes('This is not your token.')");
+    browser.complaints(); // that it was refused
+    let failed = || up.ok(&["status"]).contains("failed");
+    assert!(!failed(), "nothing has changed yet");
+    browser.wait("document.getElementById('hits').innerText.includes('rows/1')");
+    browser.script(&format!("document.getElementById('again').value = '{}'", up.token));
+    browser.script("document.querySelector('main form button').click()");
+    browser.wait("document.querySelector('h1').textContent === 'Done'");
+    check_page(&browser, "a change that was made");
+    up.open(&browser, "/fabric", "Fabric");
+    browser.wait("document.getElementById('state').innerText.includes('1 failed')");
+
+    up.open(&browser, leaf, "Switch leaf0");
+    browser.wait("document.querySelector('#actions a').textContent.startsWith('heal ')");
+    change(&browser, &up.token);
+    browser.wait("document.querySelector('h1').textContent === 'Done'");
+    up.open(&browser, "/node?name=h5", "Node h5");
+    change(&browser, &up.token);
+    browser.wait("document.body.innerText.includes('node h5 is expelled, 1 memberships ended')");
+
+    // What was done is in the audit, with the person's name.
+    let log = up.log.lock().expect("nobody panics there").clone();
+    for call in ["FailElement", "HealElement", "ReportNodeFailure"] {
+        let line = log.lines().find(|line| line.contains(call));
+        assert!(line.is_some_and(|line| line.contains("anyone for ann")), "{call}: {log}");
+    }
+    browser.script("document.querySelector('form.session button').click()");
+    browser.wait("document.getElementById('sign-in') !== null");
     assert_eq!(browser.complaints(), [""; 0]);
 }
 

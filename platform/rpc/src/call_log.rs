@@ -1,8 +1,9 @@
 //! Counts every call that a server answers, and audits changes that people make.
 //!
 //! A line of the audit has caller, call, request and result. People are callers whose certificate
-//! has the role `admin`, `reader`, `tenant-admin` or `tenant`; parts log their own changes where they make them. A call that
-//! is forbidden is counted and audited without its request, which is not read.
+//! has the role `admin`, `reader`, `tenant-admin` or `tenant`, and whoever an administrator's
+//! program names as the person that it acts for; parts log their own changes where they make them.
+//! A call that is forbidden is counted and audited without its request, which is not read.
 
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -19,6 +20,7 @@ use tonic::body::Body;
 use crate::access::{Access, access_of};
 use crate::identity::{Caller, Role};
 use crate::middleware::{InnerService, Middleware};
+use crate::on_behalf::person_of;
 
 /// First words of the names of calls that change nothing.
 const READING: [&str; 10] =
@@ -86,9 +88,14 @@ pub(crate) fn audit_forbidden(request: &Request<Body>, call: &str) {
 
 /// The caller, if it is a person or a program that acts as one.
 fn person(request: &Request<Body>) -> Option<String> {
-    let caller = request.extensions().get::<Caller>()?;
-    let is_person = matches!(caller, Caller::Known(_)) && caller.has_role(&Role::PEOPLE);
-    is_person.then(|| caller.to_string())
+    let caller = request.extensions().get::<Caller>().unwrap_or(&Caller::Unasked);
+    let acts_for = person_of(request.headers());
+    let acts_for = acts_for.filter(|_| caller.has_role(&[Role::Administrator]));
+    match (caller, acts_for) {
+        (_, Some(person)) => Some(format!("{caller} for {person}")),
+        (Caller::Known(_), None) => caller.has_role(&Role::PEOPLE).then(|| caller.to_string()),
+        (Caller::Unasked, None) => None,
+    }
 }
 
 /// True if a call of that name can change something.
@@ -205,6 +212,7 @@ mod tests {
     use prost::Message;
 
     use super::*;
+    use crate::on_behalf::on_behalf_of;
 
     fn framed(message: &impl Message) -> Request<Body> {
         let bytes = message.encode_to_vec();
@@ -289,5 +297,22 @@ mod tests {
         assert_eq!(known("tenant/acme").as_deref(), Some("tenant/acme"));
         assert_eq!(known("operating-agent/node001"), None);
         assert_eq!(person(&delete("g")), None);
+    }
+
+    #[test]
+    fn a_person_is_audited_for_whom_an_administrator_acts() {
+        let acts = |identity: Option<&str>, person: &str| {
+            let metadata = on_behalf_of(person, ()).metadata().clone().into_headers();
+            let mut request = delete("g");
+            request.headers_mut().extend(metadata);
+            let caller = identity.map(|text| Caller::Known(vec![text.parse().unwrap()]));
+            caller.map(|caller| request.extensions_mut().insert(caller));
+            super::person(&request)
+        };
+        let told = |identity, person| acts(identity, person).unwrap_or_default();
+        assert_eq!(told(Some("admin/console"), "ann b"), "admin/console for ann%20b");
+        assert_eq!(told(None, "ann"), "anyone for ann", "nobody is known in plain text");
+        assert_eq!(told(Some("tenant/acme"), "ann"), "tenant/acme", "a tenant is not believed");
+        assert_eq!(acts(Some("operating-agent/n"), "ann"), None);
     }
 }

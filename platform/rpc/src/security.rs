@@ -127,30 +127,55 @@ impl Security {
 }
 
 fn load(files: &CertificateFiles) -> Result<Loaded, SecurityError> {
-    let (roots, chain) =
-        (Arc::new(authorities(&files.authority)?), certificates(&files.certificate)?);
+    let clients = client_verifier(files, Demand::Required)?;
+    let chain = certificates(&files.certificate)?;
     let identities = certificate_identities(&chain[0])
         .map_err(|source| SecurityError::Nameless { path: files.certificate.clone(), source })?;
-    let key = private_key(&files.key)?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let refused = |source| SecurityError::Authority { path: files.authority.clone(), source };
-    let unfit = |source| unfit(files, source);
-    let clients = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider));
-    let clients = match revocations(files)? {
-        Some(list) => {
-            clients.with_crls([list]).allow_unknown_revocation_status().build().map_err(refused)?
-        }
-        None => clients.build().map_err(refused)?,
-    };
-    let mut server = ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&TLS13])
-        .map_err(unfit)?
-        .with_client_cert_verifier(Arc::clone(&clients))
-        .with_single_cert(chain, key)
-        .map_err(unfit)?;
+    let mut server = server_config(files, Arc::clone(&clients))?;
     server.alpn_protocols = vec![PROTOCOL.to_vec()];
     let client = Arc::new(load_client(files)?);
     Ok(Loaded { server: Arc::new(server), client, clients, identities })
+}
+
+/// Demand that clients show a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Demand {
+    Required,
+    Optional,
+}
+
+/// Checks the certificates that clients show.
+pub(crate) fn client_verifier(
+    files: &CertificateFiles,
+    demand: Demand,
+) -> Result<Arc<dyn ClientCertVerifier>, SecurityError> {
+    let roots = Arc::new(authorities(&files.authority)?);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut clients = WebPkiClientVerifier::builder_with_provider(roots, provider);
+    if let Some(list) = revocations(files)? {
+        clients = clients.with_crls([list]).allow_unknown_revocation_status();
+    }
+    if demand == Demand::Optional {
+        clients = clients.allow_unauthenticated();
+    }
+    clients
+        .build()
+        .map_err(|source| SecurityError::Authority { path: files.authority.clone(), source })
+}
+
+/// TLS settings of a server with these certificates.
+pub(crate) fn server_config(
+    files: &CertificateFiles,
+    clients: Arc<dyn ClientCertVerifier>,
+) -> Result<ServerConfig, SecurityError> {
+    let (chain, key) = (certificates(&files.certificate)?, private_key(&files.key)?);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])
+        .map_err(|source| unfit(files, source))?
+        .with_client_cert_verifier(clients)
+        .with_single_cert(chain, key)
+        .map_err(|source| unfit(files, source))
 }
 
 /// TLS settings of a client: its certificate, and the authority to trust.

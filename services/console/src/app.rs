@@ -12,25 +12,28 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_rpc::{PeerError, Security};
+use fabricast_rpc::{BrowserTls, Identity, PeerError, Role, Security};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::access::Access;
+use crate::access::{Access, Level, Rules, Session, SignedIn, Token};
 use crate::calls::Calls;
+use crate::changes::Changes;
 use crate::details::Details;
-use crate::http::Console;
+use crate::http::{Client, Console};
 use crate::poller::{Shared, follow_records, poll};
 use crate::timed_stream::TimedStream;
 
@@ -40,6 +43,8 @@ const MAX_CONNECTIONS: usize = 600;
 const MAX_REQUEST_BYTES: usize = 16 * 1024;
 /// Timeout of the headers of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest time of a connection with a viewer's certificate, which is checked when it begins.
+const CERTIFICATE_AGE: Duration = Duration::from_secs(300);
 
 /// Settings of a console.
 #[derive(Clone, Debug)]
@@ -54,8 +59,16 @@ pub struct Settings {
     pub security: Security,
     /// Names that viewers may call it by, beside its address and those of this machine.
     pub hosts: Vec<String>,
-    /// Token that viewers sign in with; none to let everybody in.
-    pub token: Option<String>,
+    /// Tokens that people sign in with.
+    pub tokens: Vec<Token>,
+    /// Let everybody look without signing in.
+    pub is_open: bool,
+    /// Credentials of an administrator, for changes; none for a console that only reads.
+    pub changes: Option<Security>,
+    /// Certificates for TLS, with which viewers may show one of theirs; none for plain HTTP.
+    pub tls: Option<BrowserTls>,
+    /// Random bytes, others at each start.
+    pub secret: [u8; 32],
 }
 
 /// Why a console cannot start.
@@ -81,7 +94,9 @@ pub struct App {
     listener: TcpListener,
     address: SocketAddr,
     calls: Calls,
+    changes: Option<Changes>,
     access: Access,
+    tls: Option<BrowserTls>,
 }
 
 impl App {
@@ -91,13 +106,17 @@ impl App {
     ///
     /// [`StartError`] names the address.
     pub async fn bind(settings: Settings) -> Result<Self, StartError> {
-        let Settings { listen, tics, routers, security, hosts, token } = settings;
+        let Settings { listen, tics, routers, security, hosts, tokens, .. } = settings;
+        let Settings { is_open, changes, tls, secret, .. } = settings;
         let calls = Calls::new(&tics, &routers, security).map_err(StartError::Server)?;
+        let changes = changes.map(|security| Changes::new(&tics, security));
+        let changes = changes.transpose().map_err(StartError::Server)?;
         let failed = |source| StartError::Bind { address: listen, source };
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let access = Access::new(address, &hosts, token.as_deref());
-        Ok(Self { listener, address, calls, access })
+        let is_encrypted = tls.is_some();
+        let access = Access::new(address, Rules { hosts, tokens, is_open, secret, is_encrypted });
+        Ok(Self { listener, address, calls, changes, access, tls })
     }
 
     /// The bound address.
@@ -112,16 +131,16 @@ impl App {
     ///
     /// Never; a connection that fails ends alone.
     pub async fn run(self, stop: CancellationToken) -> Result<(), Infallible> {
-        let Self { listener, calls, access, .. } = self;
+        let Self { listener, calls, changes, access, tls, .. } = self;
         let shared = Shared::new();
         let details = Details::new(calls.clone(), shared.clone());
-        let console = Arc::new(Console::new(shared.clone(), details, access));
+        let console = Arc::new(Console::new(shared.clone(), details, access, changes));
         let mut tasks = JoinSet::new();
         tasks.spawn(follow_records(calls.clone(), shared.clone()));
         tasks.spawn(poll(calls, shared));
         info!(peer = %self.address, "the console serves");
         tokio::select! {
-            () = accept(&listener, &console, &mut tasks) => {}
+            () = accept(&listener, &console, tls.as_ref(), &mut tasks) => {}
             () = stop.cancelled() => {}
         }
         tasks.shutdown().await;
@@ -130,11 +149,16 @@ impl App {
 }
 
 /// Accepts connections, without end.
-async fn accept(listener: &TcpListener, console: &Arc<Console>, tasks: &mut JoinSet<()>) {
+async fn accept(
+    listener: &TcpListener,
+    console: &Arc<Console>,
+    tls: Option<&BrowserTls>,
+    tasks: &mut JoinSet<()>,
+) {
     let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         while tasks.try_join_next().is_some() {}
-        let (stream, _) = match listener.accept().await {
+        let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
                 // The usual cause, too many open files, needs time to pass.
@@ -145,18 +169,51 @@ async fn accept(listener: &TcpListener, console: &Arc<Console>, tasks: &mut Join
         };
         // Beyond the bound a connection is closed at once.
         let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else { continue };
-        let console = Arc::clone(console);
+        let (console, tls) = (Arc::clone(console), tls.cloned());
         tasks.spawn(async move {
-            serve(stream, console).await;
+            let address = from.ip();
+            match tls {
+                None => serve(stream, Client { address, session: None }, console).await,
+                Some(tls) => serve_tls(stream, address, &tls, console).await,
+            }
             drop(permit);
         });
     }
 }
 
-async fn serve(stream: TcpStream, console: Arc<Console>) {
+/// Serves a connection whose viewer may have a certificate.
+async fn serve_tls(stream: TcpStream, address: IpAddr, tls: &BrowserTls, console: Arc<Console>) {
+    let Ok(shaken) = timeout(HEADER_TIMEOUT, tls.accept(stream)).await else { return };
+    let (stream, identities) = match shaken {
+        Ok(accepted) => accepted,
+        Err(error) => {
+            debug!(%error, "a viewer's handshake failed");
+            return;
+        }
+    };
+    let session = session(&identities);
+    // One that has expired or was revoked meanwhile is refused when the browser connects again.
+    let age = if identities.is_empty() { Duration::MAX } else { CERTIFICATE_AGE };
+    let _ended = timeout(age, serve(stream, Client { address, session }, console)).await;
+}
+
+/// The session of the holder of a certificate, if it may look at all.
+fn session(identities: &[Identity]) -> Option<Session> {
+    let of = |role| identities.iter().find(|one| one.role == role);
+    let (identity, level) = of(Role::Administrator)
+        .map(|one| (one, Level::Administrator))
+        .or_else(|| of(Role::Reader).map(|one| (one, Level::Reader)))?;
+    Some(Session { person: identity.name.clone(), level, by: SignedIn::Certificate })
+}
+
+async fn serve<S>(stream: S, client: Client, console: Arc<Console>)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let client = Arc::new(client);
     let service = service_fn(move |request| {
-        let console = Arc::clone(&console);
-        async move { Ok::<_, Infallible>(console.answer(request).await) }
+        let (console, client) = (Arc::clone(&console), Arc::clone(&client));
+        async move { Ok::<_, Infallible>(console.answer(request, &client).await) }
     });
     let mut builder = http1::Builder::new();
     builder

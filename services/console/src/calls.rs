@@ -1,9 +1,11 @@
-//! Calls of the console to the control plane; none of them changes anything (CONSOLE-3).
+//! Calls of the console to the control plane that only read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
+use fabricast_proto::v1::collective_service_client::CollectiveServiceClient;
+use fabricast_proto::v1::job_service_client::JobServiceClient;
 use fabricast_proto::v1::route_service_client::RouteServiceClient;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
@@ -12,6 +14,8 @@ use tonic::Streaming;
 
 /// Most servers that are asked who they are.
 const MAX_SERVERS: usize = 64;
+/// Most jobs that are listed.
+const MAX_JOBS: u32 = 2_000;
 /// Largest message of a switch agent, in bytes.
 const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
 
@@ -186,6 +190,21 @@ impl Calls {
         refused.map_or(Ok(Vec::new()), |error| Err(error.into()))
     }
 
+    /// Lists the groups with their members.
+    pub(crate) async fn groups(&self) -> Result<Vec<v1::Group>, RpcError> {
+        let (mut groups, mut page_token) = (Vec::new(), String::new());
+        loop {
+            let request =
+                v1::ListGroupsRequest { page_token, with_members: true, ..Default::default() };
+            let page = self.tic().list_groups(request).await?.into_inner();
+            groups.extend(page.groups);
+            page_token = page.next_page_token;
+            if page_token.is_empty() || groups.len() > crate::capacity::MAX_GROUPS {
+                return Ok(groups);
+            }
+        }
+    }
+
     pub(crate) async fn group(&self, name: &str) -> Result<v1::Group, RpcError> {
         let request = v1::GetGroupRequest { group: name.to_owned(), ..Default::default() };
         Ok(self.tic().get_group(request).await?.into_inner().group.unwrap_or_default())
@@ -195,6 +214,30 @@ impl Calls {
         let request = v1::ExplainRouteRequest { group: group.to_owned() };
         let answer = self.router().explain_route(request).await?.into_inner();
         Ok(answer.explanation.unwrap_or_default())
+    }
+
+    /// Lists the jobs; says whether there are more.
+    pub(crate) async fn jobs(&self) -> Result<(Vec<v1::Job>, bool), RpcError> {
+        let request = v1::ListJobsRequest { page_size: MAX_JOBS, page_token: String::new() };
+        let mut tic = JobServiceClient::new(self.tics.channel());
+        let answer = tic.list_jobs(request).await?.into_inner();
+        Ok((answer.jobs, !answer.next_page_token.is_empty()))
+    }
+
+    pub(crate) async fn job(&self, name: &str) -> Result<v1::Job, RpcError> {
+        let request = v1::GetJobRequest { job: name.to_owned() };
+        let mut tic = JobServiceClient::new(self.tics.channel());
+        Ok(tic.get_job(request).await?.into_inner().job.unwrap_or_default())
+    }
+
+    pub(crate) async fn job_report(&self) -> Result<v1::GetJobReportResponse, RpcError> {
+        let mut tic = JobServiceClient::new(self.tics.channel());
+        Ok(tic.get_job_report(v1::GetJobReportRequest { node_count: 0 }).await?.into_inner())
+    }
+
+    pub(crate) async fn entry_usage(&self) -> Result<v1::GetEntryUsageResponse, RpcError> {
+        let mut tic = CollectiveServiceClient::new(self.tics.channel());
+        Ok(tic.get_entry_usage(v1::GetEntryUsageRequest {}).await?.into_inner())
     }
 
     pub(crate) async fn node(&self, name: &str) -> Result<v1::GetNodeResponse, RpcError> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_proto::v1;
+use fabricast_routing::Capacity;
 use fabricast_rpc::Reason;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -12,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::calls::{Calls, text};
+use crate::capacity::{self, CapacityInput, MAX_GROUPS};
 use crate::poller::Shared;
 use crate::snapshot::Snapshot;
 
@@ -41,6 +43,16 @@ pub(crate) struct Details {
     nodes: Kept<v1::GetNodeResponse>,
     switches: Kept<SwitchDetail>,
     tables: Kept<Vec<v1::SwitchTable>>,
+    jobs: Kept<JobsDetail>,
+    one_job: Kept<v1::Job>,
+    /// The cost of table sizes, by the records that it was computed of; one is computed at a time.
+    capacity: tokio::sync::Mutex<Option<KeptCapacity>>,
+}
+
+#[derive(Debug)]
+struct KeptCapacity {
+    revision: u64,
+    answer: Answer<Capacity>,
 }
 
 /// An answer, or why there is none.
@@ -69,6 +81,16 @@ pub(crate) struct SwitchDetail {
     pub(crate) table: v1::SwitchTable,
 }
 
+/// The jobs, the room for more, and what tenants hold.
+#[derive(Clone, Debug)]
+pub(crate) struct JobsDetail {
+    pub(crate) jobs: Vec<v1::Job>,
+    /// There are more jobs.
+    pub(crate) is_cut: bool,
+    pub(crate) report: Answer<v1::GetJobReportResponse>,
+    pub(crate) usage: Answer<v1::GetEntryUsageResponse>,
+}
+
 impl Details {
     pub(crate) fn new(calls: Calls, shared: Shared) -> Self {
         Self {
@@ -81,6 +103,9 @@ impl Details {
             nodes: Kept::default(),
             switches: Kept::default(),
             tables: Kept::default(),
+            jobs: Kept::default(),
+            one_job: Kept::default(),
+            capacity: tokio::sync::Mutex::default(),
         }
     }
 
@@ -164,6 +189,56 @@ impl Details {
             self.calls.node(name).await.map_err(|error| text(&error))
         };
         self.nodes.get(name, state, fetch).await
+    }
+
+    /// All jobs, and what tenants hold.
+    pub(crate) async fn jobs(&self) -> Answer<JobsDetail> {
+        let fetch = async {
+            let _permit = self.permits.acquire().await;
+            let (jobs, is_cut) = self.calls.jobs().await.map_err(|error| text(&error))?;
+            let report = self.calls.job_report().await.map_err(|error| text(&error));
+            let usage = self.calls.entry_usage().await.map_err(|error| text(&error));
+            Ok(JobsDetail { jobs, is_cut, report: Arc::new(report), usage: Arc::new(usage) })
+        };
+        self.jobs.get("", State::of(&self.shared.now()), fetch).await
+    }
+
+    /// One job.
+    pub(crate) async fn job(&self, name: &str) -> Answer<v1::Job> {
+        let fetch = async {
+            let _permit = self.permits.acquire().await;
+            self.calls.job(name).await.map_err(|error| text(&error))
+        };
+        self.one_job.get(name, State::of(&self.shared.now()), fetch).await
+    }
+
+    /// The cost of other sizes of tables for the groups that there are, which may take seconds; it
+    /// is computed once for each state of the records.
+    pub(crate) async fn capacity(&self) -> Answer<Capacity> {
+        let mut held = self.capacity.lock().await;
+        let now = self.shared.now();
+        if let Some(kept) = held.as_ref().filter(|kept| kept.revision == now.revision) {
+            return Arc::clone(&kept.answer);
+        }
+        let answer = Arc::new(self.compute_capacity(&now).await);
+        if answer.is_ok() {
+            *held = Some(KeptCapacity { revision: now.revision, answer: Arc::clone(&answer) });
+        }
+        answer
+    }
+
+    async fn compute_capacity(&self, now: &Snapshot) -> Result<Capacity, String> {
+        let fabric = now.fabric.clone().ok_or("no TIC has answered")?;
+        let status = now.status.clone().ok_or("no route service answers")?;
+        if now.groups.len() > MAX_GROUPS {
+            return Err(format!("more than {MAX_GROUPS} groups are not planned for here"));
+        }
+        let tables =
+            now.switches.first().map_or(v1::TableKind::Unspecified, |one| one.table_kind());
+        let groups = self.calls.groups().await.map_err(|error| text(&error))?;
+        let input = CapacityInput { fabric, status, tables, groups };
+        let computing = tokio::task::spawn_blocking(move || capacity::compute(&input));
+        computing.await.map_err(|_panic| "it could not be computed".to_owned())?
     }
 
     /// The ports and the table of a switch.

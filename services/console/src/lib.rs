@@ -6,15 +6,18 @@
 //! shows is fetched when it is opened, and kept for a second (`details.rs`).
 //!
 //! Invariants
-//! - CONSOLE-1: nothing is answered before the `Host` header was checked, and where there is a
-//!   token, nothing but the sign-in page and its style without it.
+//! - CONSOLE-1: nothing is answered before the `Host` header was checked, and unless everybody may
+//!   look, nothing but the sign-in page, its style and script without a session.
 //! - CONSOLE-2: connections, streams of events and kept answers are bounded; a viewer that does not
 //!   read is dropped.
-//! - CONSOLE-3: the console makes no call that changes anything.
+//! - CONSOLE-3: the console makes a call that changes something only for an administrator who was
+//!   shown what it would do and has shown the token again, on a form of this console.
 
 mod access;
 mod app;
 mod calls;
+mod capacity;
+mod changes;
 mod details;
 mod http;
 mod overlay;
@@ -23,5 +26,6 @@ mod poller;
 mod snapshot;
 mod timed_stream;
 
+pub use access::{Level, Token};
 pub use app::{App, Settings, StartError};
 pub use overlay::{faults, tree_overlay};

@@ -3,9 +3,12 @@
 //! A page is a function from the state and the parameters of its address to [`Page`]. Names come
 //! from users: maud escapes them, and `parts::name` keeps their writing direction to themselves.
 
+mod act;
+mod capacity;
 mod fabric;
 mod groups;
 mod health;
+mod jobs;
 mod nodes;
 mod parts;
 mod switches;
@@ -13,21 +16,27 @@ mod what_if;
 
 use maud::{DOCTYPE, Markup, html};
 
+use crate::access::{Level, Session};
+use crate::changes::Action;
 use crate::snapshot::Snapshot;
 
+pub(crate) use act::{Confirmation, done, dry_run, forbidden};
+pub(crate) use capacity::capacity;
 pub(crate) use fabric::fabric;
 pub(crate) use groups::{group, groups};
 pub(crate) use health::health;
+pub(crate) use jobs::{job, jobs};
 pub(crate) use nodes::{node, nodes};
 pub(crate) use switches::{switch, tables};
 pub(crate) use what_if::what_if;
 
 /// The pages of the menu.
-const MENU: [Entry; 6] = [
+const MENU: [Entry; 7] = [
     Entry { path: "/fabric", title: "Fabric" },
     Entry { path: "/groups", title: "Groups" },
     Entry { path: "/tables", title: "Tables" },
     Entry { path: "/nodes", title: "Nodes" },
+    Entry { path: "/jobs", title: "Jobs" },
     Entry { path: "/health", title: "Health" },
     Entry { path: "/what-if", title: "What if" },
 ];
@@ -48,12 +57,34 @@ pub(crate) struct Page {
     pub(crate) is_found: bool,
     /// True if it is made anew with every change; false if that would cost much.
     pub(crate) is_live: bool,
+    /// Changes of what it is about, for administrators.
+    pub(crate) actions: Vec<Action>,
     pub(crate) body: Markup,
+}
+
+/// The person who looks at a page.
+#[derive(Clone, Debug)]
+pub(crate) struct Viewer {
+    /// Their session, if they have signed in.
+    pub(crate) session: Option<Session>,
+    /// There is something to sign in with.
+    pub(crate) can_sign_in: bool,
+    /// The console can change something at all.
+    pub(crate) has_actions: bool,
+}
+
+impl Viewer {
+    /// True if they may change something.
+    pub(crate) fn may_change(&self) -> bool {
+        let is_administrator = |one: &Session| one.level == Level::Administrator;
+        self.has_actions && self.session.as_ref().is_some_and(is_administrator)
+    }
 }
 
 impl Page {
     fn new(menu: &'static str, title: impl Into<String>, body: Markup) -> Self {
-        Self { title: title.into(), menu, is_found: true, is_live: true, body }
+        let actions = Vec::new();
+        Self { title: title.into(), menu, is_found: true, is_live: true, actions, body }
     }
 
     /// A page that says what does not exist.
@@ -63,7 +94,7 @@ impl Page {
             p { (text) }
             p { a href="/fabric" { "Back to the fabric" } }
         };
-        Self { title: "Not found".to_owned(), menu: "", is_found: false, is_live: false, body }
+        Self { is_found: false, is_live: false, ..Self::new("", "Not found", body) }
     }
 
     /// A page that says why there is nothing to show.
@@ -74,7 +105,7 @@ impl Page {
 }
 
 /// Puts menu, state and problems around a page.
-pub(crate) fn layout(now: &Snapshot, page: &Page) -> Markup {
+pub(crate) fn layout(now: &Snapshot, page: &Page, viewer: &Viewer) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -91,14 +122,39 @@ pub(crate) fn layout(now: &Snapshot, page: &Page) -> Markup {
                         }
                     }
                     div #state { (state(now, page.is_live)) }
+                    (signed_in(viewer))
                 }
                 main #main data-live=[page.is_live.then_some(now.version)] {
                     @for (source, problem) in &now.problems {
                         p .problem role="alert" { strong { (source.words()) } ": " (problem) }
                     }
                     (page.body)
+                    @if viewer.may_change() && !page.actions.is_empty() {
+                        h2 { "Change" }
+                        ul #actions { @for action in &page.actions {
+                            li { a href=(action.address()) { (action.verb.word()) " "
+                                (parts::name(&action.object.to_string())) " …" } }
+                        } }
+                    }
                 }
             }
+        }
+    }
+}
+
+/// The person who has signed in, and the way out or in.
+fn signed_in(viewer: &Viewer) -> Markup {
+    html! {
+        @match &viewer.session {
+            Some(session) => {
+                form .session method="post" action="/sign-out" {
+                    span #person { (parts::name(&session.person))
+                        @if session.level == Level::Administrator { " (administrator)" } }
+                    @if session.by == crate::access::SignedIn::Token { button { "Sign out" } }
+                }
+            }
+            None if viewer.can_sign_in => a #sign-in href="/sign-in" { "Sign in" },
+            None => {}
         }
     }
 }
@@ -132,7 +188,9 @@ fn state(now: &Snapshot, is_live: bool) -> Markup {
 }
 
 /// The page where viewers sign in.
-pub(crate) fn sign_in(was_wrong: bool) -> Markup {
+///
+/// - `problem`: why it is shown again.
+pub(crate) fn sign_in(problem: Option<&str>) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -140,9 +198,9 @@ pub(crate) fn sign_in(was_wrong: bool) -> Markup {
             body {
                 main .center {
                     h1 { "Fabricast" }
-                    @if was_wrong { p .bad role="alert" { "This is not the token." } }
+                    @if let Some(problem) = problem { p .bad role="alert" { (problem) } }
                     form method="post" action="/sign-in" {
-                        label for="token" { "Token, as in the file of --token-file"
+                        label for="token" { "Token, as the console printed it, or of the file of --token-file"
                             input #token type="password" name="token" required autofocus autocomplete="current-password";
                         }
                         button { "Sign in" }

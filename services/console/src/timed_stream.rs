@@ -6,21 +6,20 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
 /// Longest time that the peer may take nothing of what is to be sent.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A TCP connection whose writes have a deadline.
+/// A connection whose writes have a deadline.
 #[derive(Debug)]
-pub(crate) struct TimedStream {
-    stream: TcpStream,
+pub(crate) struct TimedStream<S> {
+    stream: S,
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl TimedStream {
-    pub(crate) fn new(stream: TcpStream) -> Self {
+impl<S> TimedStream<S> {
+    pub(crate) fn new(stream: S) -> Self {
         Self { stream, deadline: None }
     }
 
@@ -42,7 +41,7 @@ impl TimedStream {
     }
 }
 
-impl AsyncRead for TimedStream {
+impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -52,7 +51,7 @@ impl AsyncRead for TimedStream {
     }
 }
 
-impl AsyncWrite for TimedStream {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -1,7 +1,5 @@
 //! `fabricast job reserve`: groups for a job.
 
-use std::fs::File;
-use std::io::Read;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -15,6 +13,7 @@ use crate::args::{Format, ServerArgs};
 use crate::failure::Failure;
 use crate::output;
 use crate::remote::{self, Remote};
+use crate::secrets::random_token;
 
 /// Options of `job reserve`.
 #[derive(Debug, Args)]
@@ -61,7 +60,7 @@ struct Reserved {
 pub(super) async fn reserve(args: ReserveArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&args.server)?;
     let nodes = hostlist::expand(args.hosts.as_deref().unwrap_or_default()).context("--hosts")?;
-    let token = args.token.map_or_else(new_token, Ok)?;
+    let token = args.token.map_or_else(random_token, Ok)?;
     let request = v1::ReserveJobRequest {
         job: args.job,
         token: token.clone(),
@@ -100,13 +99,4 @@ fn refused(remote: &Remote, error: RpcError) -> Failure {
         Some("NO_ROOM" | "QUOTA_REACHED") => Failure::No(format!("no groups: {}", error.message())),
         Some(_) | None => remote.failed(error),
     }
-}
-
-/// A token of 128 random bits.
-fn new_token() -> Result<String, Failure> {
-    let mut bytes = [0; 16];
-    let source = "/dev/urandom";
-    let read = File::open(source).and_then(|mut file| file.read_exact(&mut bytes));
-    read.with_context(|| format!("'{source}'"))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

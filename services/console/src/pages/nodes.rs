@@ -5,6 +5,7 @@ use maud::{Markup, html};
 
 use super::Page;
 use super::parts::{fact, group_link, name, node_link, pages, rows_of};
+use crate::changes::{Action, Verb};
 use crate::details::Details;
 use crate::http::{Query, encoded};
 use crate::snapshot::Snapshot;
@@ -115,5 +116,10 @@ pub(crate) async fn node(now: &Snapshot, details: &Details, query: &Query) -> Pa
             }
         }
     };
-    Page::new("/nodes", wanted, body)
+    let verb = match node.state() {
+        v1::NodeState::Failed => Verb::Readmit,
+        v1::NodeState::Up | v1::NodeState::Silent | v1::NodeState::Unspecified => Verb::Expel,
+    };
+    let actions = vec![Action::of_node(verb, &node.name)];
+    Page { actions, ..Page::new("/nodes", wanted, body) }
 }

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 
 use super::Page;
 use super::parts::{end_link, fact, name, pages, picture, rows_of, switch_link};
+use crate::changes::{Action, Verb};
 use crate::details::{Details, SwitchDetail};
 use crate::http::{Query, encoded};
 use crate::snapshot::Snapshot;
@@ -42,6 +43,7 @@ pub(crate) fn tables(now: &Snapshot, query: &Query) -> Page {
             (fact("Groups without entries", status.unicast_only_groups))
         }
         (fill_counts(&now.switches))
+        p { a href="/capacity" { "What would tables of other sizes cost?" } }
         form method="get" action="/tables" data-filter="" {
             label for="filter" { "Part of the name (press /)"
                 input #filter type="search" name="filter" value=(filter) maxlength="256";
@@ -142,7 +144,9 @@ pub(crate) async fn switch(now: &Snapshot, details: &Details, query: &Query) -> 
             Err(problem) => p .problem role="status" { "Its agent does not answer: " (problem) },
         }
     };
-    Page::new("/tables", title, body)
+    let verb = if now.faults.switch_is_live(id) { Verb::Fail } else { Verb::Heal };
+    let actions = vec![Action::of_switch(verb, node_id)];
+    Page { actions, ..Page::new("/tables", title, body) }
 }
 
 fn unit_link(fabric: &Fabric, switch: SwitchId) -> Markup {

@@ -9,6 +9,7 @@ use maud::{Markup, html};
 
 use super::Page;
 use super::parts::{group_link, name, picture, switch_link};
+use crate::changes::{Action, Verb};
 use crate::details::Details;
 use crate::http::Query;
 use crate::overlay;
@@ -19,7 +20,7 @@ const LISTED: usize = 200;
 
 /// A part that is thought to fail.
 #[derive(Clone, Copy, Debug)]
-enum Part {
+pub(super) enum Part {
     Switch(SwitchId),
     Link(PortId),
 }
@@ -44,7 +45,7 @@ pub(crate) async fn what_if(now: &Snapshot, details: &Details, query: &Query) ->
         );
     };
     let asked = !query.get("switch").is_empty();
-    let part = part(fabric, query);
+    let part = part(fabric, query.get("switch"), query.get("port"));
     let body = html! {
         h1 { "What if it failed?" }
         p .soft { "Choose a switch, or one of its ports for a link: the groups whose trees use it now. "
@@ -65,21 +66,48 @@ pub(crate) async fn what_if(now: &Snapshot, details: &Details, query: &Query) ->
         }
     };
     let is_found = !asked || part.is_ok();
-    Page { is_found, is_live: false, ..Page::new("/what-if", "What if", body) }
+    let actions = part.map_or_else(|_| Vec::new(), |part| vec![action(now, fabric, part)]);
+    Page { is_found, is_live: false, actions, ..Page::new("/what-if", "What if", body) }
 }
 
-fn part(fabric: &Fabric, query: &Query) -> Result<Part, &'static str> {
+/// The change that an administrator could make of a part: to fail it, or to heal a failed one.
+fn action(now: &Snapshot, fabric: &Fabric, part: Part) -> Action {
     let graph = fabric.graph();
-    let switch = graph.find_switch(query.get("switch")).ok_or("The fabric has no such switch.")?;
-    if query.get("port").is_empty() {
+    let verb = |is_live| if is_live { Verb::Fail } else { Verb::Heal };
+    match part {
+        Part::Switch(switch) => {
+            let name = graph.switch_name(switch);
+            Action::of_switch(verb(now.faults.switch_is_live(switch)), name)
+        }
+        Part::Link(port) => {
+            let name = graph.switch_name(graph.switch_of(port));
+            let is_live = now.faults.port_is_live(graph, port);
+            Action::of_link(verb(is_live), name, graph.port_number(port).into())
+        }
+    }
+}
+
+/// Finds a switch, or the link at one of its ports.
+///
+/// - `port`: its number; empty for the whole switch.
+pub(super) fn part(fabric: &Fabric, switch: &str, port: &str) -> Result<Part, &'static str> {
+    let graph = fabric.graph();
+    let switch = graph.find_switch(switch).ok_or("The fabric has no such switch.")?;
+    if port.is_empty() {
         return Ok(Part::Switch(switch));
     }
-    let port = query.get("port").parse().ok().and_then(|number| graph.port(switch, number));
+    let port = port.parse().ok().and_then(|number| graph.port(switch, number));
     let port = port.filter(|port| graph.peer(*port) != Peer::None);
     port.map(Part::Link).ok_or("Nothing is connected to this port.")
 }
 
-async fn answer(now: &Snapshot, fabric: &Fabric, details: &Details, part: Part) -> Markup {
+/// The groups that a part carries, and the fabric without it.
+pub(super) async fn answer(
+    now: &Snapshot,
+    fabric: &Fabric,
+    details: &Details,
+    part: Part,
+) -> Markup {
     let graph = fabric.graph();
     let names: Vec<String> = now.groups.values().map(|group| group.name.clone()).collect();
     let routes = details.routes(names).await;

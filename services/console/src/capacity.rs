@@ -1,0 +1,66 @@
+//! The cost of tables of other sizes for the groups that there are, as `fabricast plan capacity`
+//! computes it.
+
+use std::sync::Arc;
+
+use fabricast_drawing::Fabric;
+use fabricast_proto::v1;
+use fabricast_routing::formats::GroupRecord;
+use fabricast_routing::{
+    Capacity, CapacityQuestion, EngineKind, EngineOptions, GroupSource, MAX_COLORS, Scenario,
+    capacity,
+};
+use fabricast_topology::{FatTree, TableKind};
+
+/// Most groups that are planned for: each size of table routes all of them.
+pub(crate) const MAX_GROUPS: usize = 1_000;
+
+/// Fabric, engine and groups of a computation.
+#[derive(Debug)]
+pub(crate) struct CapacityInput {
+    pub(crate) fabric: Arc<Fabric>,
+    pub(crate) status: Arc<v1::GetRouteStatusResponse>,
+    pub(crate) tables: v1::TableKind,
+    /// With their members.
+    pub(crate) groups: Vec<v1::Group>,
+}
+
+/// Computes the cost, for the engine at work and its number of trees for each group.
+///
+/// # Errors
+///
+/// Why there is no answer, for people.
+pub(crate) fn compute(input: &CapacityInput) -> Result<Capacity, String> {
+    let CapacityInput { fabric, status, tables, groups } = input;
+    let kind: EngineKind =
+        status.engine.parse().map_err(|_| format!("the engine '{}' is unknown", status.engine))?;
+    let tables = match tables {
+        v1::TableKind::PerSwitch => TableKind::PerSwitch,
+        v1::TableKind::PerPort | v1::TableKind::Unspecified => TableKind::PerPort,
+    };
+    let graph = fabric.graph();
+    let record = |group: &v1::Group| GroupRecord {
+        mgid: None,
+        name: Some(group.name.clone()),
+        members: group
+            .members
+            .iter()
+            .filter_map(|one| graph.find_endpoint(&one.endpoint))
+            .collect(),
+    };
+    let mut records: Vec<GroupRecord> = groups.iter().map(record).collect();
+    for record in &mut records {
+        record.members.sort_unstable();
+        record.members.dedup();
+    }
+    let fault_tolerant = status.fault_tolerant;
+    let options = EngineOptions { fault_tolerant, ..EngineOptions::new(MAX_COLORS, tables) };
+    let graph = Arc::new(graph.clone());
+    let fat_tree = FatTree::detect(&graph).ok().map(Arc::new);
+    let groups = GroupSource::Listed(&records);
+    let (graph, fat_tree) = (&graph, fat_tree.as_ref());
+    let scenario = Scenario { graph, fat_tree, kind, options, loads: None, groups };
+    let limit = u16::try_from(status.colors.saturating_mul(2)).unwrap_or(MAX_COLORS);
+    let question = CapacityQuestion { limit: limit.clamp(1, MAX_COLORS), sizes: Vec::new() };
+    capacity(&scenario, &question, &mut |_| {}).map_err(|error| error.to_string())
+}
