@@ -42,6 +42,12 @@ impl Cli {
         Ok(Self { verb, ..Self::from_arg_matches(&matches)? })
     }
 
+    /// True if results and errors are for programs.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
     /// Runs the command.
     ///
     /// # Errors

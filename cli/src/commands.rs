@@ -35,6 +35,7 @@ mod switch_agent;
 mod tic;
 mod topology;
 mod up;
+mod version;
 
 /// Makes the enum that clap parses into, and passes each call on to the command that was chosen.
 macro_rules! commands {
@@ -91,6 +92,7 @@ commands! {
     #[command(subcommand)] Context(context::ContextCommand),
     #[command(subcommand)] Debug(debug::DebugCommand),
     #[command(subcommand)] Certs(certs::CertsCommand),
+    Version(version::VersionArgs),
     Completions(completions::CompletionsArgs),
     Manual(manual::ManualArgs),
 }

@@ -27,7 +27,7 @@ mod telemetry;
 mod verify_input;
 
 pub use cli::Cli;
-pub use failure::Failure;
+pub use failure::{Failure, usage_json};
 pub use output::notice;
 pub use source::Topology;
 

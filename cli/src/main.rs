@@ -2,17 +2,21 @@
 
 use std::process::ExitCode;
 
-use fabricast_cli::{Cli, notice};
+use fabricast_cli::{Cli, notice, usage_json};
 
 fn main() -> ExitCode {
     let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
+    let is_json = cli.is_json();
     match cli.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            notice(&format!("fabricast: {}", failure.message()));
+            notice(&match is_json {
+                true => failure.json(),
+                false => format!("fabricast: {}", failure.message()),
+            });
             ExitCode::from(failure.exit_code())
         }
     }
@@ -27,10 +31,18 @@ fn usage(error: &clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let text = error.render().to_string();
-    let text = match text.strip_prefix("error: ") {
-        Some(what) => format!("fabricast: {what}"),
-        None => text,
-    };
-    notice(text.trim_end());
+    let what = text.strip_prefix("error: ");
+    notice(&match (asks_for_json(std::env::args()), what) {
+        (true, _) => usage_json(what.unwrap_or(&text)),
+        (false, Some(what)) => format!("fabricast: {}", what.trim_end()),
+        (false, None) => text.trim_end().to_owned(),
+    });
     ExitCode::from(2)
+}
+
+/// True if arguments that could not be read ask for JSON.
+fn asks_for_json(arguments: impl Iterator<Item = String>) -> bool {
+    let arguments: Vec<String> = arguments.collect();
+    arguments.contains(&"--format=json".to_owned())
+        || arguments.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json")
 }

@@ -32,12 +32,22 @@ impl Rows {
         for column in table.column_iter_mut() {
             column.set_padding((0, 2));
         }
-        Self { table }
+        let mut rows = Self { table };
+        if let Some(width) = width() {
+            rows.fit(width);
+        }
+        rows
     }
 
-    /// Adds a row; one cell per title.
+    /// Adds a row; one cell per title. An empty one is shown as `-`.
     pub(crate) fn push(&mut self, cells: Vec<String>) {
-        self.table.add_row(cells);
+        let shown = |cell: String| if cell.is_empty() { "-".to_owned() } else { cell };
+        self.table.add_row(cells.into_iter().map(shown));
+    }
+
+    /// Breaks cells so that no line is longer, where the columns can be made so narrow.
+    fn fit(&mut self, width: u16) {
+        self.table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     }
 }
 
@@ -47,6 +57,17 @@ impl std::fmt::Display for Rows {
             self.table.lines().map(|line| line.trim_end().to_owned()).collect();
         formatter.write_str(&lines.join("\n"))
     }
+}
+
+/// Characters of a line of standard output: `COLUMNS`, or those of the terminal; none for files and
+/// pipes.
+fn width() -> Option<u16> {
+    let told = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    let of_terminal = || {
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+        Some(size.ws_col)
+    };
+    told.or_else(of_terminal).filter(|width| *width > 0)
 }
 
 /// Lists the first lines of a table, and counts the others.
@@ -76,10 +97,35 @@ pub(crate) fn print<T: Serialize>(
     table: impl FnOnce(&T) -> String,
 ) -> Result<(), Failure> {
     let text = match format {
-        Format::Json => serde_json::to_string_pretty(value)?,
+        Format::Json => camel_case_keys(&serde_json::to_string_pretty(value)?),
         Format::Table | Format::Hostlist | Format::Slurm => table(value),
     };
     print_text(&format!("{text}\n"))
+}
+
+/// Writes the keys of indented JSON in camel case, as the messages of the API have them.
+fn camel_case_keys(json: &str) -> String {
+    let lines = json.lines().map(|line| {
+        let is_snake = |key: &str| {
+            let is_known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            key.contains('_') && key.chars().all(is_known)
+        };
+        let (indent, rest) = line.split_at(line.len() - line.trim_start().len());
+        // A key begins its line; in a text the quote that follows would be escaped.
+        match rest.strip_prefix('"').and_then(|rest| rest.split_once("\": ")) {
+            Some((key, value)) if is_snake(key) => {
+                let mut words = key.split('_');
+                let first = words.next().unwrap_or_default();
+                let others = words.map(|word| match word.split_at_checked(1) {
+                    Some((initial, rest)) => format!("{}{rest}", initial.to_ascii_uppercase()),
+                    None => String::new(),
+                });
+                format!("{indent}\"{first}{}\": {value}", others.collect::<String>())
+            }
+            Some(_) | None => line.to_owned(),
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Prints a message of `fabricast.v1` as protobuf JSON, or what `table` makes of it.
@@ -260,6 +306,35 @@ mod tests {
         files(&[(&good, "after"), (Path::new("/dev/null"), "nowhere")]).unwrap();
         assert_eq!(std::fs::read_to_string(&good).unwrap(), "after");
         assert_eq!(files(&[(&good, "a"), (&good, "b")]).unwrap_err().exit_code(), 2);
+    }
+
+    #[test]
+    fn keys_are_in_camel_case_and_texts_as_they_are() {
+        let value = serde_json::json!({
+            "max_tfi_2": 1, "plain": "a_b\": c", "list": ["x_y\": z", { "in_port": "in_port" }],
+        });
+        let text = camel_case_keys(&serde_json::to_string_pretty(&value).unwrap());
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let wanted = serde_json::json!({
+            "maxTfi2": 1, "plain": "a_b\": c", "list": ["x_y\": z", { "inPort": "in_port" }],
+        });
+        assert_eq!(read, wanted);
+    }
+
+    #[test]
+    fn a_table_fits_a_narrow_terminal_and_shows_what_is_empty() {
+        let mut rows = Rows::new(&["GROUP", "REASON", "MEMBERS"]);
+        let reason = "a reason that takes many words, because there is much to be said about it";
+        rows.push(vec!["rows/1".to_owned(), reason.to_owned(), "12".to_owned()]);
+        rows.push(vec!["rows/2".to_owned(), String::new(), "3".to_owned()]);
+        assert!(rows.to_string().lines().any(|line| line.len() > 80));
+        rows.fit(60);
+        let text = rows.to_string();
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+        assert!(
+            text.lines().any(|line| line.split_whitespace().eq(["rows/2", "-", "3"])),
+            "{text}"
+        );
     }
 
     #[test]

@@ -31,7 +31,7 @@ use crate::failure::Failure;
 pub(crate) use parts::Role;
 
 /// Address where `fabricast up` serves unless told otherwise.
-const DEFAULT_SERVER: &str = "127.0.0.1:7400";
+pub(crate) const DEFAULT_SERVER: &str = "127.0.0.1:7400";
 
 /// Groups per page of a list.
 const PAGE: u32 = 1000;
@@ -311,13 +311,13 @@ impl Remote {
             return Failure::input(format!("server {address}: {what}: {why}")).hint(hint);
         }
         match error.code() {
-            Code::Cancelled | Code::DeadlineExceeded => Failure::input(format!(
+            Code::Cancelled | Code::DeadlineExceeded => Failure::unreachable(format!(
                 "server {address}: no answer in time, so it is not known whether it was done: {why}"
             ))
             .hint("it may be waiting for another part: `fabricast health` asks each whether it serves"),
             Code::Unavailable => {
-                let what = Failure::input(format!("no control plane answers at {address}: {why}"));
-                what.hint(
+                let what = format!("no control plane answers at {address}: {why}");
+                Failure::unreachable(what).hint(
                     "`fabricast up` starts one; --server or FABRICAST_SERVER names another one",
                 )
             }

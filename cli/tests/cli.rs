@@ -6,6 +6,8 @@ mod access_matrix;
 mod certificates;
 #[path = "cli/collectives.rs"]
 mod collectives;
+#[path = "cli/commands.rs"]
+mod commands;
 #[path = "cli/console.rs"]
 mod console;
 #[path = "cli/contexts.rs"]

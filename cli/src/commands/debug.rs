@@ -137,7 +137,7 @@ impl Bundle {
             self.problem(&routers.join(","), "route services", why);
         }
         match self.summary.servers {
-            0 => Err(Failure::input(self.summary.problems.join("; "))),
+            0 => Err(Failure::unreachable(self.summary.problems.join("; "))),
             _ => Ok(()),
         }
     }

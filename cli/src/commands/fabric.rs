@@ -161,18 +161,22 @@ fn run_verb(command: FabricCommand, format: Format) -> Result<(), Failure> {
             }
             FabricCommand::Fail(args) => {
                 let (remote, element) = (Remote::new(&args.server)?, element(args)?);
+                let part = part_name(&element);
                 let request = v1::FailElementRequest { element: Some(element) };
                 let answer = remote.answer(remote.fabric().await?.fail_element(request)).await?;
                 output::message(format, &answer, |answer| {
-                    if answer.changed { "is down now" } else { "was down already" }.to_owned()
+                    let is = if answer.changed { "is down now" } else { "was down already" };
+                    format!("{part} {is}")
                 })
             }
             FabricCommand::Heal(args) => {
                 let (remote, element) = (Remote::new(&args.server)?, element(args)?);
+                let part = part_name(&element);
                 let request = v1::HealElementRequest { element: Some(element) };
                 let answer = remote.answer(remote.fabric().await?.heal_element(request)).await?;
                 output::message(format, &answer, |answer| {
-                    if answer.changed { "is up again" } else { "was up already" }.to_owned()
+                    let is = if answer.changed { "is up again" } else { "was up already" };
+                    format!("{part} {is}")
                 })
             }
             FabricCommand::Wipe(table) => {
@@ -205,9 +209,12 @@ async fn disturb(
 ) -> Result<(), Failure> {
     let remote = Remote::new(&table.server)?;
     let disturbance = Some(disturbance);
+    let switch = table.switch.clone();
     let request = v1::DisturbSwitchRequest { switch_name: table.switch, disturbance };
     let answer = remote.answer(remote.fabric().await?.disturb_switch(request)).await?;
-    output::message(format, &answer, |answer| format!("{} entries changed", answer.changed_entries))
+    output::message(format, &answer, |answer| {
+        format!("switch {switch}: {} entries changed", answer.changed_entries)
+    })
 }
 
 fn element(args: ElementArgs) -> Result<v1::Element, Failure> {
@@ -218,6 +225,16 @@ fn element(args: ElementArgs) -> Result<v1::Element, Failure> {
         _ => return Err(Failure::input("give one of --link, --switch, --endpoint")),
     };
     Ok(v1::Element { kind: Some(kind) })
+}
+
+/// The part as people name it.
+fn part_name(element: &v1::Element) -> String {
+    match &element.kind {
+        Some(Kind::Link(end)) => format!("link {}:{}", end.switch_name, end.port),
+        Some(Kind::SwitchName(switch)) => format!("switch {switch}"),
+        Some(Kind::Endpoint(endpoint)) => format!("endpoint {endpoint}"),
+        None => "nothing".to_owned(),
+    }
 }
 
 /// Reads `SWITCH:PORT`; the name may itself contain colons.

@@ -158,9 +158,10 @@ impl Run for GroupCommand {
                 }
                 Self::Delete { group, dry_run: false, server } => {
                     let remote = Remote::new(&server)?;
-                    let request = v1::DeleteGroupRequest { request_id: request_id(), group };
+                    let request =
+                        v1::DeleteGroupRequest { request_id: request_id(), group: group.clone() };
                     let answer = remote.answer(remote.tic().delete_group(request)).await?;
-                    output::message(format, &answer, |_| "deleted".to_owned())
+                    output::message(format, &answer, |_| format!("group {group} deleted"))
                 }
                 Self::Show { group, server } => {
                     let remote = Remote::new(&server)?;
@@ -235,6 +236,7 @@ async fn join(
 
 async fn leave(member: MemberArgs, format: Format) -> Result<(), Failure> {
     let host = Remote::new(&member.server)?.host_of(&member.node).await?;
+    let left = format!("{} on node {} left group {}", member.process, member.node, member.group);
     let request = v1::OperatingAgentServiceLeaveGroupRequest {
         node: member.node,
         group: member.group,
@@ -242,7 +244,7 @@ async fn leave(member: MemberArgs, format: Format) -> Result<(), Failure> {
         request_id: request_id(),
     };
     let answer = host.answer(host.agent().leave_group(request)).await?;
-    output::message(format, &answer, |_| "left".to_owned())
+    output::message(format, &answer, |_| left)
 }
 
 async fn show(remote: &Remote, group: String) -> Result<v1::Group, Failure> {

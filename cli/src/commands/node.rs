@@ -83,23 +83,23 @@ impl Run for NodeCommand {
                 Self::Stop(NodeEndArgs { node: args, .. }) => {
                     let (remote, node) = named(args).await?;
                     let host = remote.host_of(&node).await?;
-                    let request = v1::StopNodeRequest { node };
+                    let request = v1::StopNodeRequest { node: node.clone() };
                     let answer = host.answer(host.agent().stop_node(request)).await?;
-                    output::message(format, &answer, |_| "stopped".to_owned())
+                    output::message(format, &answer, |_| format!("node {node} stopped"))
                 }
                 Self::Start(args) => {
                     let (remote, node) = named(args).await?;
                     let host = remote.host_of(&node).await?;
-                    let request = v1::StartNodeRequest { node };
+                    let request = v1::StartNodeRequest { node: node.clone() };
                     let answer = host.answer(host.agent().start_node(request)).await?;
                     // The incarnation in the answer may still be the one that was stopped.
-                    output::message(format, &answer, |_| "started".to_owned())
+                    output::message(format, &answer, |_| format!("node {node} started"))
                 }
                 Self::Readmit(args) => {
                     let (remote, node) = named(args).await?;
-                    let request = v1::ReadmitNodeRequest { node };
+                    let request = v1::ReadmitNodeRequest { node: node.clone() };
                     let answer = remote.answer(remote.tic().readmit_node(request)).await?;
-                    output::message(format, &answer, |_| "not suppressed".to_owned())
+                    output::message(format, &answer, |_| format!("node {node} not suppressed"))
                 }
                 Self::Drain(args) => {
                     let (remote, node) = named(args).await?;
@@ -109,16 +109,16 @@ impl Run for NodeCommand {
                 }
                 Self::Resume(args) => {
                     let (remote, node) = named(args).await?;
-                    let request = v1::ResumeNodeRequest { node };
+                    let request = v1::ResumeNodeRequest { node: node.clone() };
                     let answer = remote.answer(remote.tic().resume_node(request)).await?;
-                    output::message(format, &answer, |_| "not drained".to_owned())
+                    output::message(format, &answer, |_| format!("node {node} not drained"))
                 }
                 Self::Show(args) => show(args, format).await,
                 Self::Remove(args) => {
                     let (remote, node) = named(args).await?;
-                    let request = v1::RemoveNodeRequest { node };
+                    let request = v1::RemoveNodeRequest { node: node.clone() };
                     let answer = remote.answer(remote.tic().remove_node(request)).await?;
-                    output::message(format, &answer, |_| "removed".to_owned())
+                    output::message(format, &answer, |_| format!("node {node} removed"))
                 }
                 Self::Memberships(args) => memberships(args, format).await,
             }

@@ -76,7 +76,7 @@ impl Remote {
             Ok(answer) => {
                 answer.map_err(|status| server.failed(status)).map(|one| one.into_inner())
             }
-            Err(_) => Err(Failure::input(format!("server {address}: no answer"))),
+            Err(_) => Err(Failure::unreachable(format!("server {address}: no answer"))),
         }
     }
 

@@ -20,7 +20,7 @@ fn the_papers_constants_give_its_widths() {
     let sandbox = sandbox();
     let found = sandbox.json(&["collective", "cost", "--processes", "512", "--sizes", "8"]);
     let barrier = &found[0];
-    let widths = ["min_width", "best_width", "max_width"].map(|field| barrier[field].as_u64());
+    let widths = ["minWidth", "bestWidth", "maxWidth"].map(|field| barrier[field].as_u64());
     // 64 children are the limit here; without it the range ends at 69.
     assert_eq!(widths, [Some(24), Some(41), Some(64)], "{barrier}");
     let text = sandbox.ok(&["collective", "cost", "--processes", "512", "--operation", "barrier"]);
@@ -73,9 +73,9 @@ fn constants_come_back_out_of_measured_times_and_are_read_again() {
     sandbox.write("m.csv", measured());
     let fit = ["collective", "fit", "--measurements", "m.csv", "--out", "found.toml"];
     let found = sandbox.json(&fit);
-    let matching = found["parameters"]["matching_us"].as_f64().unwrap();
+    let matching = found["parameters"]["matchingUs"].as_f64().unwrap();
     assert!((matching - 0.02).abs() < 1e-6, "{found}");
-    assert!(found["worst_us"].as_f64().unwrap() < 1e-6, "{found}");
+    assert!(found["worstUs"].as_f64().unwrap() < 1e-6, "{found}");
     sandbox.ok(&["collective", "cost", "--processes", "64", "--parameters", "found.toml"]);
 }
 
@@ -104,7 +104,7 @@ fn groups_that_find_no_entry_run_on_adapters_and_say_why() {
     let sandbox = sandbox();
     let plan = ["collective", "plan", "--topology", "t.toml", "--pattern", "3x3", "--entries"];
     let found = sandbox.json(&[&plan[..], &["1"]].concat());
-    let counts = ["switch_trees", "adapter_trees", "fullest"].map(|field| found[field].as_u64());
+    let counts = ["switchTrees", "adapterTrees", "fullest"].map(|field| found[field].as_u64());
     // Three rows each on their leaf, two columns on the spines; the third finds them full.
     assert_eq!(counts, [Some(5), Some(1), Some(1)], "{found}");
     let collectives = found["collectives"].as_array().unwrap();

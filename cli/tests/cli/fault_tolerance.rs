@@ -18,16 +18,16 @@ fn two_trees_are_planned_and_verified() {
             let options = ["--pattern", "random:9:5", "--tables", kind, "--engine", engine];
             let options = [&options[..], &["--fault-tolerant"]].concat();
             let figures = plan(&sandbox, spec, &options);
-            assert_eq!(figures["fault_tolerant"], true);
-            let (shared, trees) = (figures["virtual_groups"].as_u64(), figures["trees"].as_u64());
+            assert_eq!(figures["faultTolerant"], true);
+            let (shared, trees) = (figures["virtualGroups"].as_u64(), figures["trees"].as_u64());
             assert!(trees > shared, "{name} {kind} {figures}");
             let found = sandbox.json(&[&VERIFY[..], &["--all-senders"]].concat());
-            assert_eq!(found["violation_count"], 0, "{name} {kind} {found}");
+            assert_eq!(found["violationCount"], 0, "{name} {kind} {found}");
             assert_eq!(found["groups"], figures["groups"], "{name} {kind} {found}");
-            assert_eq!(found["entries"], figures["table_entries"], "{name} {kind}");
+            assert_eq!(found["entries"], figures["tableEntries"], "{name} {kind}");
             let single = plan(&sandbox, spec, &options[..6]);
             let once = sandbox.json(&[&VERIFY[..], &["--all-senders"]].concat());
-            assert_eq!(single["fault_tolerant"], false);
+            assert_eq!(single["faultTolerant"], false);
             assert!(found["hops"].as_u64() > once["hops"].as_u64(), "{name} {kind}");
         }
     }

@@ -34,7 +34,7 @@ fn the_report_names_moves_that_make_room() {
     let report = &sandbox.json(&args)["report"];
     assert_eq!((&report["live"], &report["free"]), (&8.into(), &4.into()));
     let midplane = &report["classes"][1];
-    assert_eq!((&midplane["fits"], &midplane["after_moves"]), (&3.into(), &4.into()));
+    assert_eq!((&midplane["fits"], &midplane["afterMoves"]), (&3.into(), &4.into()));
     let moves = serde_json::json!([{ "job": "c", "from": "h4", "to": "h1" }]);
     assert_eq!(midplane["moves"], moves);
 }

@@ -61,7 +61,7 @@ fn a_bundle_holds_what_the_servers_know_and_says_who_did_not_answer() {
     }
     // Nobody there at all: nothing is written.
     let collect = ["debug", "bundle", "--out", "none", "--server", &nobody];
-    assert_eq!(sandbox.run(&collect).code, 2);
+    assert_eq!(sandbox.run(&collect).code, 3);
     assert!(!sandbox.path("none").exists());
 }
 

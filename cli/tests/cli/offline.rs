@@ -41,7 +41,7 @@ fn generate_writes_what_export_prints() {
         assert_eq!(sandbox.read("file"), sandbox.ok(&["topology", "generate", "--spec", preset]));
     }
     let found = sandbox.json(&["topology", "detect", "paper"]);
-    assert_eq!((&found["endpoints"], &found["fat_tree"]["levels"]), (&32_768.into(), &4.into()));
+    assert_eq!((&found["endpoints"], &found["fatTree"]["levels"]), (&32_768.into(), &4.into()));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn every_quirky_file_is_read_and_told_apart() {
         let file = data(file);
         let found = sandbox.json(&["topology", "import", &file]);
         assert_eq!(found["endpoints"], endpoints, "{file}");
-        assert_eq!(found["fat_tree"].is_object(), fat_tree, "{file}");
+        assert_eq!(found["fatTree"].is_object(), fat_tree, "{file}");
         let shown = sandbox.json(&["topology", "show", &file]);
         assert_eq!(shown["endpoints"].as_array().map(Vec::len), Some(endpoints), "{file}");
         for verb in ["detect", "check"] {

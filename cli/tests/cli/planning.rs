@@ -22,7 +22,7 @@ const CAPACITY: [&str; 6] = ["plan", "capacity", "--topology", "t.toml", "--grou
 fn the_size_named_avoids_merging_and_the_one_before_does_not() {
     let sandbox = sandbox();
     let found = sandbox.json(&[&CAPACITY[..], &["--sizes", "3,1,2"]].concat());
-    assert_eq!((&found["entries"], &found["lower_bound"]), (&2.into(), &1.into()), "{found}");
+    assert_eq!((&found["entries"], &found["lowerBound"]), (&2.into(), &1.into()), "{found}");
     let merging: Vec<(u64, bool)> = found["sizes"]
         .as_array()
         .unwrap()
@@ -35,7 +35,7 @@ fn the_size_named_avoids_merging_and_the_one_before_does_not() {
         let colors = colors.to_string();
         let plan = ["route", "plan", "--topology", "t.toml", "--groups", "groups", "--colors"];
         let figures = sandbox.json(&[&plan[..], &[&colors]].concat());
-        assert_eq!(figures["max_tfi"].as_u64() > Some(1), merges, "{figures}");
+        assert_eq!(figures["maxTfi"].as_u64() > Some(1), merges, "{figures}");
     }
 }
 
@@ -101,31 +101,31 @@ fn an_offline_explanation_says_with_whom_why_and_what_one_entry_more_changes() {
         let found = sandbox.json(&[&EXPLAIN[..], &["--group", group]].concat());
         assert_eq!((&found["group"], &found["mgid"]), (&"b".into(), &6.into()), "{found}");
         let (route, tree) = (&found["route"], &found["route"]["trees"][0]);
-        assert_eq!((&tree["color"], &route["spanning_tree"]), (&0.into(), &0.into()), "{found}");
-        assert_eq!((&tree["level"], &tree["tn_group"]), (&1.into(), &0.into()), "{found}");
+        assert_eq!((&tree["color"], &route["spanningTree"]), (&0.into(), &0.into()), "{found}");
+        assert_eq!((&tree["level"], &tree["tnGroup"]), (&1.into(), &0.into()), "{found}");
         assert_eq!(tree["links"].as_array().map(Vec::len), Some(4), "{found}");
-        assert_eq!(tree["links_crossed"], 6, "{found}");
-        let sharer = &route["shares_with"][0];
+        assert_eq!(tree["linksCrossed"], 6, "{found}");
+        let sharer = &route["sharesWith"][0];
         let expected = json!({"group": "a", "mgid": 0, "steps": 1, "through": "b",
             "at": sharer["at"]});
         assert_eq!(sharer, &expected);
         let leaf0 = sandbox.json(&["topology", "show", "t.toml"]);
         let leaf0 = leaf0["switches"][0]["name"].as_str().unwrap().to_owned();
         assert!(sharer["at"].as_str().unwrap().starts_with(&format!("{leaf0}:4 to ")), "{sharer}");
-        let more = &found["with_one_entry_more"];
-        assert_eq!((&more["mgid_given"], &more["entries"]), (&true.into(), &2.into()), "{more}");
+        let more = &found["withOneEntryMore"];
+        assert_eq!((&more["mgidGiven"], &more["entries"]), (&true.into(), &2.into()), "{more}");
         assert_eq!(more["mapping"], "6 mod 4 is spanning tree 2");
-        assert_eq!(more["no_longer_with"], json!(["a"]));
+        assert_eq!(more["noLongerWith"], json!(["a"]));
     }
     // With fault tolerance there are two trees, over half of the spines each.
     let found = sandbox.json(&[&EXPLAIN[..], &["--group", "b", "--fault-tolerant"]].concat());
     let trees = found["route"]["trees"].as_array().unwrap();
-    let midplanes: Vec<&Value> = trees.iter().map(|tree| &tree["tn_group"]).collect();
+    let midplanes: Vec<&Value> = trees.iter().map(|tree| &tree["tnGroup"]).collect();
     assert_eq!(midplanes, [&json!(0), &json!(1)], "{found}");
     // A pattern's groups have names, and MGIDs that are chosen anew.
     let pattern = ["route", "explain", "--topology", "t.toml", "--pattern", "3x3"];
     let found = sandbox.json(&[&pattern[..], &["--group", "x/0/0"]].concat());
-    assert_eq!(found["with_one_entry_more"]["mgid_given"], false, "{found}");
+    assert_eq!(found["withOneEntryMore"]["mgidGiven"], false, "{found}");
     assert_eq!(found["members"], 3);
 }
 
@@ -139,7 +139,7 @@ fn every_engine_explains_every_group() {
             let options = ["--engine", engine, "--tables", tables, "--group", "a"];
             let found = sandbox.json(&[&EXPLAIN[..], &options].concat());
             let route = &found["route"];
-            assert_eq!(route["spanning_tree"].is_null(), !engine.starts_with('c'), "{found}");
+            assert_eq!(route["spanningTree"].is_null(), !engine.starts_with('c'), "{found}");
             assert!(sandbox.ok(&[&EXPLAIN[..], &options].concat()).contains("color 0"), "{found}");
         }
     }
@@ -195,10 +195,10 @@ fn the_best_engine_is_the_one_of_least_cost() {
     for figure in ["max_efi", "max_tfi", "unrouted"] {
         assert_eq!(best[figure], found[figure], "{figure}: {found}");
     }
-    assert!(found["max_efi"].as_u64() < usual["max_efi"].as_u64(), "{usual} {found}");
+    assert!(found["maxEfi"].as_u64() < usual["maxEfi"].as_u64(), "{usual} {found}");
     let verify = "route verify --topology demo --groups g --routes r --tables t";
     let arguments: Vec<&str> = verify.split(' ').collect();
-    assert_eq!(sandbox.json(&arguments)["violation_count"], 0);
+    assert_eq!(sandbox.json(&arguments)["violationCount"], 0);
     let both = ["route", "plan", "--topology", "demo", "--pattern", "64x32", "--best-engine"];
     let run = sandbox.run(&[&both[..], &["--engine", "mr4lms"]].concat());
     run.refused(2, "--engine");

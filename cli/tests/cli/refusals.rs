@@ -284,7 +284,7 @@ fn a_server_that_is_not_there_is_named() {
     for verb in verbs {
         let arguments: Vec<&str> = verb.split(' ').chain(["--server", &nobody]).collect();
         let run = sandbox.run(&arguments);
-        run.refused(2, &format!("no control plane answers at {nobody}: Connection refused"));
+        run.refused(3, &format!("no control plane answers at {nobody}: Connection refused"));
         assert!(run.stderr.contains("\nhint: `fabricast up`"), "{run:?}");
         run.silent();
     }
@@ -293,7 +293,7 @@ fn a_server_that_is_not_there_is_named() {
         run.refused(2, &format!("--server: '{nonsense}' is not HOST:PORT"));
     }
     let output = sandbox.command(&["group", "list"]).env("FABRICAST_SERVER", &nobody).output();
-    assert_eq!(output.unwrap().status.code(), Some(2));
+    assert_eq!(output.unwrap().status.code(), Some(3));
 }
 
 #[test]

@@ -57,14 +57,14 @@ fn what_is_planned_is_verified_on_every_kind_of_fabric() {
                 assert!(figures["groups"].as_u64() > Some(0), "{name} {figures}");
                 for all in [&[][..], &["--all-senders"]] {
                     let with = sandbox.json(&[&VERIFY[..], all].concat());
-                    assert_eq!(with["violation_count"], 0, "{name} {kind} {with}");
+                    assert_eq!(with["violationCount"], 0, "{name} {kind} {with}");
                     assert_eq!(with["groups"], figures["groups"], "{name} {kind} {with}");
-                    assert_eq!(with["entries"], figures["table_entries"], "{name} {kind}");
+                    assert_eq!(with["entries"], figures["tableEntries"], "{name} {kind}");
                     let without = sandbox.json(&[&VERIFY[..8], all].concat());
                     assert_eq!(without["delivered"], with["delivered"], "{name} {kind}");
                 }
                 let stale = sandbox.json(&[&VERIFY[..], &["--all-senders"]].concat());
-                assert_eq!(stale["unused_entries"], 0, "{name} {kind} {stale}");
+                assert_eq!(stale["unusedEntries"], 0, "{name} {kind} {stale}");
             }
         }
     }
@@ -87,10 +87,10 @@ fn every_engine_passes_the_verifier() {
             let figures = plan(&sandbox, spec, &options);
             assert_eq!(figures["engine"], engine[1], "{name} {figures}");
             let verdict = sandbox.json(&[&VERIFY[..], &["--all-senders"]].concat());
-            assert_eq!(verdict["violation_count"], 0, "{name} {engine:?} {verdict}");
+            assert_eq!(verdict["violationCount"], 0, "{name} {engine:?} {verdict}");
             assert_eq!(verdict["groups"], figures["groups"], "{name} {engine:?} {verdict}");
-            assert_eq!(verdict["unused_entries"], 0, "{name} {engine:?} {verdict}");
-            assert_eq!(sandbox.json(&VERIFY[..8])["violation_count"], 0, "{name} {engine:?}");
+            assert_eq!(verdict["unusedEntries"], 0, "{name} {engine:?} {verdict}");
+            assert_eq!(sandbox.json(&VERIFY[..8])["violationCount"], 0, "{name} {engine:?}");
         }
     }
 }
@@ -281,7 +281,7 @@ fn json_lists_everything_and_a_table_the_first_twenty() {
     sandbox.write("groups", (0..25).map(line).collect::<String>());
     let plan = ["route", "plan", "--topology", "t.toml", "--groups", "groups", "--out", "routes"];
     let figures = sandbox.json(&plan);
-    assert_eq!(figures["left_out"].as_array().map(Vec::len), Some(25), "{figures}");
+    assert_eq!(figures["leftOut"].as_array().map(Vec::len), Some(25), "{figures}");
     let table = sandbox.ok(&plan);
     assert_eq!(table.matches(" is cut off: ").count(), 20, "{table}");
     assert!(table.contains("\nand 5 more; `--format json` lists all"), "{table}");
@@ -294,7 +294,7 @@ fn json_lists_everything_and_a_table_the_first_twenty() {
     let verdict: Value = serde_json::from_str(&run.stdout).unwrap();
     let violations = verdict["violations"].as_array().unwrap().len() as u64;
     assert!(violations > 50, "{verdict}");
-    assert_eq!(verdict["violation_count"], violations, "{verdict}");
+    assert_eq!(verdict["violationCount"], violations, "{verdict}");
 
     let run = sandbox.run(&["topology", "check", "torus", "--format", "json"]);
     assert_eq!(run.code, 1, "{run:?}");

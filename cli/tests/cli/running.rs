@@ -249,8 +249,12 @@ fn the_fabric_breaks_and_heals(up: &Up) {
     );
     assert_eq!(up.json(&explain), before, "a dry run changes nothing");
 
-    assert_eq!(up.ok(&["fabric", "fail", "--link", &link]), "is down now\n");
-    assert_eq!(up.ok(&["fabric", "fail", "--link", &link]), "was down already\n");
+    let down = up.ok(&["fabric", "fail", "--link", &link]);
+    assert_eq!(down, format!("link {link} is down now\n"));
+    assert_eq!(
+        up.ok(&["fabric", "fail", "--link", &link]),
+        format!("link {link} was down already\n")
+    );
     let moved = up.wait(&explain, |route| route["spanningTree"] != before["spanningTree"]);
     let plan = up.json(&["fabric", "heal", "--link", &link, "--dry-run"]);
     assert_eq!(names(&plan["groups"], "group"), ["jobs/1"], "{moved}");
@@ -259,7 +263,10 @@ fn the_fabric_breaks_and_heals(up: &Up) {
     assert_eq!(up.reached(&group, "gpu036 HCA-1"), ["node001 HCA-1", "node002 HCA-1"]);
 
     assert_eq!(up.json(&["fabric", "heal", "--link", &link])["changed"], true);
-    assert_eq!(up.ok(&["fabric", "heal", "--link", &link]), "was up already\n");
+    assert_eq!(
+        up.ok(&["fabric", "heal", "--link", &link]),
+        format!("link {link} was up already\n")
+    );
     up.wait(&explain, |route| route["spanningTree"] == before["spanningTree"]);
     up.settled();
 }
@@ -276,10 +283,10 @@ fn nodes_die_and_return(up: &Up) {
     assert_eq!(up.routed("jobs/1", 3)["memberCount"], 3, "a dry run changes nothing");
 
     // Whoever falls silent is found out and expelled.
-    assert_eq!(up.ok(&["node", "stop", "node002"]), "stopped\n");
+    assert_eq!(up.ok(&["node", "stop", "node002"]), "node node002 stopped\n");
     up.run(&["group", "join", "jobs/1", "--node", "node002"]).refused(2, "NODE_STOPPED");
     assert_eq!(names(&up.routed("jobs/1", 2)["members"], "node"), ["node001", "gpu036"]);
-    assert_eq!(up.ok(&["node", "start", "node002"]), "started\n");
+    assert_eq!(up.ok(&["node", "start", "node002"]), "node node002 started\n");
     up.wait(&["node", "list"], |list| {
         let nodes = list["nodes"].as_array().expect("a list");
         nodes.iter().any(|node| node["name"] == "node002" && node["state"] == "NODE_STATE_UP")
@@ -303,7 +310,7 @@ fn a_node_that_comes_and_goes_is_suppressed(up: &Up) {
     }
     up.wait(&["node", "list"], |list| ours(list, &|node| node["suppressedUntil"].is_string()));
     assert!(up.ok(&["node", "list"]).contains("Z: lives that ended of late count 3."));
-    assert_eq!(up.ok(&["node", "readmit", "gpu036"]), "not suppressed\n");
+    assert_eq!(up.ok(&["node", "readmit", "gpu036"]), "node gpu036 not suppressed\n");
     assert!(!up.ok(&["node", "list"]).contains("lives that ended"));
 }
 
@@ -366,10 +373,12 @@ fn unknown_names_are_refused(up: &Up) {
 fn groups_end(up: &Up) {
     let plan = up.ok(&["group", "delete", "jobs/1", "--dry-run"]);
     assert!(plan.contains("ends 2 memberships on 2 nodes"), "{plan}");
-    assert_eq!(up.ok(&["group", "leave", "jobs/1", "--node", "node002"]), "left\n");
+    let left = up.ok(&["group", "leave", "jobs/1", "--node", "node002"]);
+    assert_eq!(left, "p0 on node node002 left group jobs/1\n");
     up.run(&["group", "leave", "jobs/1", "--node", "node002"]).refused(2, "NOT_A_MEMBER");
     for group in ["jobs/1", "jobs/2", "f/1"] {
-        assert_eq!(up.ok(&["group", "delete", group]), "deleted\n");
+        let deleted = up.ok(&["group", "delete", group]);
+        assert_eq!(deleted, format!("group {group} deleted\n"));
     }
     up.run(&["group", "delete", "jobs/1"]).refused(2, "UNKNOWN_GROUP");
     assert_eq!(up.json(&["group", "list"])["groups"].as_array().map(Vec::len), Some(0));

@@ -97,13 +97,30 @@ impl Run {
         }
     }
 
-    /// Expects a refusal: the exit code, one message that says what is wrong, no output.
+    /// Expects a refusal: the exit code, one message that says what is wrong, no output. With
+    /// `--format json` it is one line of JSON.
     pub(crate) fn refused(&self, code: i32, needle: &str) {
         assert_eq!(self.code, code, "{self:?}");
+        if self.arguments.windows(2).any(|pair| pair == ["--format", "json"]) {
+            let error = self.error();
+            let text = |field: &str| error[field].as_str().unwrap_or_default().to_owned();
+            assert!(text("message").contains(needle) || text("hint").contains(needle), "{self:?}");
+            return;
+        }
         assert!(self.stderr.starts_with("fabricast: "), "{self:?}");
         assert!(self.stderr.contains(needle), "'{needle}' is not in {self:?}");
         assert!(!self.stderr.contains("panicked"), "{self:?}");
         assert!(self.stderr.matches("fabricast: ").count() == 1, "one message: {self:?}");
+    }
+
+    /// The error that a run with `--format json` printed, as the only line.
+    pub(crate) fn error(&self) -> Value {
+        let line = self.stderr.strip_suffix('\n').unwrap_or_default();
+        let mut read: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{self:?}"));
+        let error = read["error"].take();
+        assert_eq!(error["exitCode"], self.code, "{self:?}");
+        assert!(error["message"].as_str().is_some_and(|text| !text.is_empty()), "{self:?}");
+        error
     }
 
     /// Expects that nothing was printed as a result.

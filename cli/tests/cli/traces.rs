@@ -204,7 +204,7 @@ fn a_collector_that_never_answers_is_not_waited_for() {
     let url = format!("http://{}", silent.local_addr().unwrap());
     let server = free_address();
     let run = Sandbox::new().run(&["group", "list", "--server", &server, "--traces", &url]);
-    assert_eq!(run.code, 2, "nobody serves: {run:?}");
+    assert_eq!(run.code, 3, "nobody serves: {run:?}");
     assert!(
         run.stderr.contains(&format!("the collector at {url} does not take traces")),
         "{run:?}"

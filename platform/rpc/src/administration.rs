@@ -30,6 +30,15 @@ impl fmt::Debug for Administration {
     }
 }
 
+/// The version of this program, with the commit that `FABRICAST_COMMIT` named when it was built.
+fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match option_env!("FABRICAST_COMMIT") {
+        Some(commit) if !commit.is_empty() => format!("{version}+{commit}"),
+        Some(_) | None => version.to_owned(),
+    }
+}
+
 #[tonic::async_trait]
 impl v1::administration_service_server::AdministrationService for Administration {
     async fn get_server_info(
@@ -43,7 +52,7 @@ impl v1::administration_service_server::AdministrationService for Administration
         let known = known.filter(|peer| !peer.address.is_empty());
         Ok(Response::new(v1::GetServerInfoResponse {
             roles: self.roles.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: version(),
             uptime: prost_types::Duration::try_from(self.started.elapsed()).ok(),
             peers: self.peers.iter().cloned().chain(known).collect(),
             leadership: self.leadership.as_ref().map(|ask| ask()),

@@ -9,7 +9,7 @@ pub struct GetServerInfoResponse {
     /// Parts served at this address, such as tic or router.
     #[prost(string, repeated, tag = "1")]
     pub roles: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Version of the program.
+    /// Version of the program; after a + the commit, if the build was told it.
     #[prost(string, tag = "2")]
     pub version: ::prost::alloc::string::String,
     /// Time since the start.

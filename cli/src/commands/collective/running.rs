@@ -136,7 +136,7 @@ pub(super) async fn release(args: CollectiveArgs, format: Format) -> Result<(), 
     if !answer.released {
         return Err(Failure::No(format!("no collective '{name}'")));
     }
-    output::message(format, &answer, |_| "released".to_owned())
+    output::message(format, &answer, |_| format!("collective {name} released"))
 }
 
 /// Fetches one collective.
@@ -210,12 +210,16 @@ pub(super) async fn cancel(id: u32, server: &ServerArgs, format: Format) -> Resu
     if !answer.cancelled {
         return Err(Failure::No(format!("no reservation {id}")));
     }
-    output::message(format, &answer, |_| "cancelled".to_owned())
+    output::message(format, &answer, |_| format!("reservation {id} cancelled"))
 }
 
 /// Runs `collective quota`.
 pub(super) async fn quota(args: QuotaArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&args.server)?;
+    let whose = match &args.holder.job {
+        Some(job) => format!("job {job} of tenant {}", args.holder.tenant),
+        None => format!("tenant {}", args.holder.tenant),
+    };
     let quota = v1::CollectiveQuota {
         holder: Some(holder(args.holder)),
         collectives: args.collectives,
@@ -224,7 +228,7 @@ pub(super) async fn quota(args: QuotaArgs, format: Format) -> Result<(), Failure
     };
     let request = v1::SetCollectiveQuotaRequest { quota: Some(quota) };
     let answer = remote.answer(remote.collectives().set_collective_quota(request)).await?;
-    output::message(format, &answer, |_| "set".to_owned())
+    output::message(format, &answer, |_| format!("quota of {whose} set"))
 }
 
 fn print(collective: &v1::Collective, format: Format) -> Result<(), Failure> {

@@ -101,11 +101,11 @@ pub(super) async fn release(
             None => format!("would free {}", node_list(job)),
         });
     }
-    let request = v1::DeleteJobRequest { request_id: request_id(), job };
+    let request = v1::DeleteJobRequest { request_id: request_id(), job: job.clone() };
     let answer = remote.answer(remote.jobs().delete_job(request)).await?;
     output::message(format, &answer, |answer| match answer.group_count {
-        0 => "released".to_owned(),
-        groups => format!("released with {groups} groups"),
+        0 => format!("job {job} released"),
+        groups => format!("job {job} released with {groups} groups"),
     })
 }
 

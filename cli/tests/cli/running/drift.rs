@@ -29,10 +29,10 @@ pub(super) fn tables_drift_and_are_repaired(up: &Up) {
     up.settled();
     up.wait_for(&["switch", "audit"], |run| run.code == 0);
     let verdict = up.json(&["route", "verify", "--live"]);
-    assert_eq!(verdict["violation_count"], 0, "{verdict}");
-    assert!(verdict["unused_entries"].as_u64().expect("a number") > 0, "{verdict}");
+    assert_eq!(verdict["violationCount"], 0, "{verdict}");
+    assert!(verdict["unusedEntries"].as_u64().expect("a number") > 0, "{verdict}");
     let verdict = up.json(&["route", "verify", "--live", "--all-senders"]);
-    assert_eq!((&verdict["violation_count"], &verdict["unused_entries"]), (&0.into(), &0.into()));
+    assert_eq!((&verdict["violationCount"], &verdict["unusedEntries"]), (&0.into(), &0.into()));
     assert!(verdict["packets"].as_u64().expect("a number") >= 2, "{verdict}");
     let send = ["group", "send", "drifting", "--node", "node001"];
     assert_eq!(up.ok(&send), "sent; reached 2 of 2 members\n");

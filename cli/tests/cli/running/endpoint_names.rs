@@ -16,10 +16,12 @@ pub(super) fn endpoints_are_named_by_guid(up: &Up) {
 
     let text = up.ok(&["fabric", "fail", "--endpoint", other, "--dry-run"]);
     assert!(text.contains("node046 HCA-1") && text.contains("1 member is cut off"), "{text}");
-    assert_eq!(up.ok(&["fabric", "fail", "--endpoint", other]), "is down now\n");
+    let down = up.ok(&["fabric", "fail", "--endpoint", other]);
+    assert_eq!(down, format!("endpoint {other} is down now\n"));
     let named = ["fabric", "fail", "--endpoint", "node046 HCA-1"];
-    assert_eq!(up.ok(&named), "was down already\n");
-    assert_eq!(up.ok(&["fabric", "heal", "--endpoint", other]), "is up again\n");
+    assert_eq!(up.ok(&named), "endpoint node046 HCA-1 was down already\n");
+    let again = up.ok(&["fabric", "heal", "--endpoint", other]);
+    assert_eq!(again, format!("endpoint {other} is up again\n"));
     up.run(&["fabric", "fail", "--endpoint", "0x506b4b"]).refused(2, "no endpoint '0x506b4b'");
 
     let list = up.json(&["node", "memberships", one]);

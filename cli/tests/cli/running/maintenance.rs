@@ -10,8 +10,8 @@ pub(super) fn nodes_are_drained_and_resumed(up: &Up) {
     up.run(&job).refused(1, "node node010 cannot be had: it is drained");
     let left = up.ok(&["node", "drain", "node001"]);
     assert!(left.starts_with("drained; until their owners end them it keeps "), "{left}");
-    assert_eq!(up.ok(&["node", "resume", "node001"]), "not drained\n");
-    assert_eq!(up.ok(&["node", "resume", "node010"]), "not drained\n");
+    assert_eq!(up.ok(&["node", "resume", "node001"]), "node node001 not drained\n");
+    assert_eq!(up.ok(&["node", "resume", "node010"]), "node node010 not drained\n");
     up.ok(&job);
     up.ok(&["job", "release", "drained"]);
     up.run(&["node", "drain", "nope"]).refused(2, "\"nope\" is not registered");

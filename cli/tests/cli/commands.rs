@@ -1,0 +1,202 @@
+//! Every command of the command line: exit codes, and errors for programs.
+
+use std::collections::BTreeSet;
+
+use clap::{Arg, Command, CommandFactory};
+use fabricast_cli::Cli;
+use serde_json::Value;
+
+use crate::support::Sandbox;
+
+/// An address at which nobody answers.
+const NOBODY: &str = "127.0.0.1:1";
+
+/// A command without verbs of its own, and the words that name it.
+struct Leaf {
+    words: Vec<String>,
+    command: Command,
+}
+
+/// All commands that help names.
+fn leaves() -> Vec<Leaf> {
+    let mut root = Cli::command();
+    root.build();
+    let mut open = vec![Leaf { words: Vec::new(), command: root }];
+    let mut found = Vec::new();
+    while let Some(Leaf { words, command }) = open.pop() {
+        let verbs: Vec<&Command> = command
+            .get_subcommands()
+            .filter(|verb| !verb.is_hide_set() && verb.get_name() != "help")
+            .collect();
+        if verbs.is_empty() {
+            found.push(Leaf { words, command });
+            continue;
+        }
+        for verb in verbs {
+            let words = [&words[..], &[verb.get_name().to_owned()]].concat();
+            open.push(Leaf { words, command: verb.clone() });
+        }
+    }
+    found
+}
+
+/// A value that an argument accepts, although there may be no such thing.
+fn value(arg: &Arg) -> String {
+    if let Some(possible) = arg.get_possible_values().first() {
+        return possible.get_name().to_owned();
+    }
+    let name = arg.get_value_names().and_then(|names| names.first().map(ToString::to_string));
+    match name.as_deref().unwrap_or_default() {
+        "N" | "MS" | "PID" => "1",
+        "SWITCH:PORT" => "s:1",
+        "TIME" => "1s",
+        "FILE" => "groups",
+        "FILE|PRESET" => "t.toml",
+        "MGID" | "COLOR" | "RESERVATION" => "1",
+        _ => "x",
+    }
+    .to_owned()
+}
+
+/// The arguments that a command requires, by their definition.
+fn required(command: &Command) -> Vec<String> {
+    let in_groups: BTreeSet<&str> = command
+        .get_groups()
+        .filter(|group| group.is_required_set())
+        .filter_map(|group| group.get_args().next().map(|id| id.as_str()))
+        .collect();
+    let wanted = |arg: &&Arg| arg.is_required_set() || in_groups.contains(arg.get_id().as_str());
+    let mut words = Vec::new();
+    for arg in command.get_arguments().filter(wanted) {
+        words.extend(arg.get_long().map(|long| format!("--{long}")));
+        if arg.get_action().takes_values() {
+            words.push(value(arg));
+        }
+    }
+    words
+}
+
+#[test]
+fn every_command_refuses_wrong_arguments_with_2_and_json() {
+    let sandbox = Sandbox::new();
+    let leaves = leaves();
+    assert!(leaves.len() > 70, "{} commands", leaves.len());
+    for Leaf { words, .. } in leaves {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let run = sandbox.run(&[&words[..], &["--no-such-flag", "--format", "json"]].concat());
+        run.refused(2, "--no-such-flag");
+        run.silent();
+    }
+}
+
+/// Commands with `--server` that end otherwise where nobody answers: a context is only written
+/// down, the console says on its pages who does not answer, and outside of a job of Slurm its hooks
+/// have nothing to do.
+const OTHERS: [&str; 4] = ["console", "context add", "slurm epilog", "slurm prolog"];
+
+/// Arguments that a command needs for its first call, although its definition does not say so.
+fn more(words: &[String]) -> &'static [&'static str] {
+    match words.join(" ").as_str() {
+        "route verify" => &["--live"],
+        _ => &[],
+    }
+}
+
+#[test]
+fn every_command_that_reaches_nobody_ends_with_3_and_json() {
+    let sandbox = Sandbox::new();
+    sandbox.write("groups", "{\"name\":\"g\",\"members\":[\"h0\"]}\n");
+    sandbox.write("t.toml", "kind='leaf-spine'\nleaves=2\nspines=2\nendpoints_per_leaf=2\n");
+    let calls = |leaf: &Leaf| leaf.command.get_arguments().any(|arg| arg.get_id() == "server");
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for Leaf { words, command } in leaves().into_iter().filter(calls) {
+        if OTHERS.contains(&words.join(" ").as_str()) {
+            continue;
+        }
+        count += 1;
+        let required = required(&command);
+        let all = words.iter().chain(&required).map(String::as_str);
+        let mut arguments: Vec<&str> = all.collect();
+        arguments.extend(more(&words));
+        arguments.extend(["--server", NOBODY, "--format", "json"]);
+        let run = sandbox.run(&arguments);
+        let line = run.stderr.lines().last().unwrap_or_default();
+        let error: Value = serde_json::from_str(line).unwrap_or_default();
+        let message = error["error"]["message"].as_str().unwrap_or_default();
+        if run.code != 3 || error["error"]["exitCode"] != 3 || !message.contains(NOBODY) {
+            wrong.push(format!("{run:?}"));
+        }
+    }
+    assert!(count > 50, "{count} commands call running parts");
+    assert_eq!(wrong, [""; 0], "{}", wrong.join("\n"));
+}
+
+/// Paths of the keys of a value that have a `_`.
+fn snake_keys(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                if key.contains('_') {
+                    found.insert(key.clone());
+                }
+                snake_keys(value, found);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| snake_keys(item, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[test]
+fn results_for_programs_have_keys_in_camel_case() {
+    let sandbox = Sandbox::new();
+    sandbox.write("t.toml", "kind='leaf-spine'\nleaves=2\nspines=2\nendpoints_per_leaf=2\n");
+    sandbox.write("groups", "{\"name\":\"g\",\"members\":[\"h0\",\"h2\"]}\n");
+    let plan = ["--topology", "t.toml", "--groups", "groups"];
+    for words in [
+        &["topology", "show", "t.toml"][..],
+        &["topology", "detect", "t.toml"],
+        &["topology", "presets"],
+        &["route", "plan"],
+        &["route", "explain", "--group", "g"],
+        &["plan", "capacity"],
+        &["collective", "cost", "--processes", "4"],
+        &["version", "--client"],
+    ] {
+        let takes_groups = ["route", "plan"].contains(&words[0]);
+        let arguments = if takes_groups { [words, &plan].concat() } else { words.to_vec() };
+        let mut found = BTreeSet::new();
+        snake_keys(&sandbox.json(&arguments), &mut found);
+        assert!(found.is_empty(), "{words:?}: {found:?}");
+    }
+}
+
+#[test]
+fn the_version_of_the_client_needs_no_control_plane() {
+    let sandbox = Sandbox::new();
+    let found = sandbox.json(&["version", "--client"]);
+    let client = &found["client"];
+    assert_eq!(client["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(client["protocols"], serde_json::json!(["fabricast.v1"]));
+    let features = client["features"].as_array().expect("a list");
+    assert!(features.contains(&"c-mr4lms-fixed".into()), "{found}");
+    assert_eq!(found["parts"], serde_json::json!([]));
+}
+
+#[test]
+fn a_table_fits_the_columns_that_it_is_given() {
+    let sandbox = Sandbox::new();
+    sandbox.write("t.toml", "kind='leaf-spine'\nleaves=2\nspines=2\nendpoints_per_leaf=2\n");
+    sandbox.write("groups", "{\"name\":\"g\",\"members\":[\"h0\",\"h2\"]}\n");
+    let longest = |columns: &str| {
+        let plan = ["plan", "capacity", "--topology", "t.toml", "--groups", "groups"];
+        let mut command = sandbox.command(&plan);
+        let output = command.env("COLUMNS", columns).output().expect("the binary starts");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        // The first line is a sentence.
+        text.lines().skip(1).map(|line| line.chars().count()).max().expect("there is a table")
+    };
+    assert!(longest("200") > 70, "it is wide");
+    assert!(longest("60") <= 60);
+}
