@@ -43,7 +43,9 @@ usage: cargo xtask <verb>
                     let libFuzzer look for inputs that break what tests/fuzz promises, led by the code that is
                     reached, for so many minutes each (5); needs a C++ compiler
   sim [OPTIONS]     simulate group management under faults with many seeds (--help tells more)
-  mutants [NAME]    plant bugs and demand that the simulation or a named test finds each
+  mutants [NAME | --sample COUNT]
+                    plant bugs, or those with NAME in their names, or some drawn by chance, and demand that
+                    the simulation or a named test finds each
   e2e [--short]     build the images, start the cluster of deploy/compose without records, break it container
                     by container under load, walk through docs/runbooks, and end it; left out aloud where
                     no docker engine is (--short: parts of each kind are broken in one way only, no runbooks)
@@ -96,6 +98,10 @@ fn main() -> Result<ExitCode> {
         }
         ["sim", options @ ..] => steps::simulate(&root, options)?,
         ["mutants"] => mutants::run(&root, "")?,
+        ["mutants", "--sample", count] => {
+            let count = count.parse().with_context(|| format!("--sample {count}: no number"))?;
+            mutants::run_sample(&root, count)?
+        }
         ["mutants", filter] => mutants::run(&root, filter)?,
         ["e2e"] => e2e::run(&root, false)?,
         ["e2e", "--short"] => e2e::run(&root, true)?,

@@ -5,7 +5,10 @@
 //! copy of the tree. A bug outside of the simulated core names the test of its crate that must find
 //! it.
 
+use std::collections::BTreeSet;
+use std::collections::hash_map::RandomState;
 use std::fs;
+use std::hash::BuildHasher;
 use std::path::Path;
 use std::process::Command;
 
@@ -17,6 +20,11 @@ const LIST: &str = "tests/simulation/mutations.toml";
 
 /// Options of the simulation, unless a mutation has its own.
 const OPTIONS: &str = "--seeds 60";
+
+/// Seconds that a test may take; with a bug it may wait forever.
+const TEST_SECONDS: &str = "120";
+/// Exit code of `timeout` for what did not end.
+const TIMED_OUT: i32 = 124;
 
 struct Mutation {
     name: String,
@@ -34,6 +42,16 @@ enum Finder {
     Test { package: String, test: String },
 }
 
+impl Finder {
+    /// Package and name of the test.
+    fn test(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::Simulation { .. } => None,
+            Self::Test { package, test } => Some((package, test)),
+        }
+    }
+}
+
 /// Tries every mutation whose name contains `filter`. `false` if one was not found.
 ///
 /// # Errors
@@ -44,6 +62,25 @@ pub(crate) fn run(root: &Path, filter: &str) -> Result<bool> {
     let mut mutations = read(root)?;
     mutations.retain(|mutation| mutation.name.contains(filter));
     ensure!(!mutations.is_empty(), "no mutation has '{filter}' in its name");
+    find(root, &mutations)
+}
+
+/// Tries some mutations, drawn by chance. `false` if one was not found.
+///
+/// # Errors
+///
+/// As [`run`].
+pub(crate) fn run_sample(root: &Path, count: usize) -> Result<bool> {
+    let mut mutations = read(root)?;
+    let all = mutations.len();
+    let order = RandomState::new();
+    mutations.sort_by_cached_key(|mutation| order.hash_one(&mutation.name));
+    mutations.truncate(count);
+    println!("{} of {all} mutations drawn", mutations.len());
+    find(root, &mutations)
+}
+
+fn find(root: &Path, mutations: &[Mutation]) -> Result<bool> {
     let tree = root.join("target/mutants/tree");
     copy(root, &tree)?;
     if mutations.iter().any(|mutation| matches!(mutation.finder, Finder::Simulation { .. })) {
@@ -52,14 +89,13 @@ pub(crate) fn run(root: &Path, filter: &str) -> Result<bool> {
             simulate(&tree, OPTIONS)?.unwrap_or_else(|| "no violation".to_owned())
         );
     }
-    for mutation in &mutations {
-        if let Finder::Test { package, test } = &mutation.finder {
-            let failed = run_test(&tree, package, test)?;
-            ensure!(failed.is_none(), "{package}: {test} fails without a mutation");
-        }
+    let tests: BTreeSet<_> = mutations.iter().filter_map(|one| one.finder.test()).collect();
+    for (package, test) in tests {
+        let failed = run_test(&tree, package, test)?;
+        ensure!(failed.is_none(), "{package}: {test} fails without a mutation");
     }
     let mut missed = 0;
-    for mutation in &mutations {
+    for mutation in mutations {
         let file = tree.join(&mutation.file);
         let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
         fs::write(&file, text.replacen(&mutation.old, &mutation.new, 1))?;
@@ -156,21 +192,26 @@ fn simulate(tree: &Path, options: &str) -> Result<Option<String>> {
     Ok(found.map(str::to_owned))
 }
 
-/// Runs one test of a package in a tree; its name if it fails.
+/// Runs one test of a package in a tree; its name if it fails or does not end.
 fn run_test(tree: &Path, package: &str, test: &str) -> Result<Option<String>> {
-    let build = tree.with_file_name("build");
-    let cargo = |more: &[&str]| {
-        let mut command = outside("cargo", tree);
-        command.args(["test", "--quiet", "--package", package]).args(more);
-        command.env("CARGO_TARGET_DIR", &build).env("CARGO_INCREMENTAL", "1");
-        command.env("CARGO_PROFILE_DEV_DEBUG", "none");
+    let of_module = test.contains("::tests::");
+    let kind: &[&str] = if of_module { &["--lib"] } else { &["--lib", "--tests"] };
+    let cargo = |program: &str, before: &[&str], more: &[&str]| {
+        let mut command = outside(program, tree);
+        command.args(before).args(["test", "--quiet", "--package", package]).args(kind).args(more);
+        // Beside the tree's own tests: what both depend on is built already.
+        command.env("CARGO_TARGET_DIR", tree.join("../..")).env("CARGO_INCREMENTAL", "1");
         command.output().context("start cargo")
     };
     // A change that does not compile shows nothing.
-    let built = cargo(&["--lib", "--tests", "--no-run"])?;
+    let built = cargo("cargo", &[], &["--no-run"])?;
     let said = String::from_utf8_lossy(&built.stderr);
     ensure!(built.status.success(), "{package} does not compile:\n{said}");
-    let ran = cargo(&["--lib", "--tests", "--no-fail-fast", "--", "--exact", test])?;
+    let limit = ["--kill-after=5", TEST_SECONDS, "cargo"];
+    let ran = cargo("timeout", &limit, &["--no-fail-fast", "--", "--exact", test])?;
+    if ran.status.code() == Some(TIMED_OUT) {
+        return Ok(Some(format!("{test}, which does not end")));
+    }
     let said = String::from_utf8_lossy(&ran.stdout);
     if ran.status.success() {
         ensure!(said.contains("1 passed"), "{package} has no test '{test}'");
@@ -187,6 +228,6 @@ mod tests {
     #[test]
     fn every_mutation_fits_the_sources() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        assert!(read(root).unwrap().len() >= 10);
+        assert!(read(root).unwrap().len() >= 100);
     }
 }
