@@ -14,7 +14,7 @@ use crate::model::{Model, ModelError};
 use crate::queue::{EventQueue, TimingWheel};
 use crate::routes::TreeId;
 use crate::traffic::Streams;
-use crate::workload::{Delivery, Network, Offer, PortStatistics, Route, Workload};
+use crate::workload::{Delivery, Network, Offer, Packet, PortStatistics, Route, Workload};
 
 /// Reason why a run ended early.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -47,6 +47,8 @@ pub struct Simulator<'a, W, Q = TimingWheel> {
     /// For each endpoint, one per channel and one for [`Workload::act`]: time of the next call in
     /// picoseconds; 0 for none.
     reminders: Vec<u64>,
+    /// Packets from endpoints of the same node that their receiver has not been told of.
+    inside: Vec<Delivery>,
 }
 
 impl<'a, W: Workload> Simulator<'a, W> {
@@ -77,7 +79,7 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
         let ports = fabric.graph.endpoints().map(|endpoint| fabric.wiring.port_of(endpoint));
         fabric.adapters.extend(ports);
         let reminders = vec![0; endpoints * (usize::from(model.channels) + 1)];
-        Ok(Self { fabric, workload, reminders })
+        Ok(Self { fabric, workload, reminders, inside: Vec::new() })
     }
 
     /// Cuts the links of failed parts: copies sent into them are lost. Unicast avoids them where it
@@ -153,37 +155,65 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
     fn poll(&mut self, port: u32) -> Result<(), RunError> {
         let fabric = &mut self.fabric;
         let (endpoint, channels) = (fabric.wiring.endpoint(port), fabric.model.channels);
+        let now = fabric.now;
+        for delivery in self.inside.extract_if(.., |one| one.to == endpoint && one.sent_ps < now) {
+            self.workload.delivered(now, &delivery);
+        }
         if let Some(at) = self.workload.act(fabric.now, endpoint) {
             self.remind(port, channels, at);
         }
         for channel in 0..channels {
-            let fabric = &mut self.fabric;
-            if !fabric.is_empty(port, channel.into()) {
-                continue;
-            }
-            match self.workload.next(fabric.now, endpoint, channel) {
-                Offer::Nothing => {}
-                Offer::At(at) => self.remind(port, channel, at),
-                Offer::Send(packet) => {
-                    let buffer = fabric.model.buffer_bytes;
-                    if packet.bytes == 0 || packet.bytes > buffer {
-                        return Err(RunError::Length { bytes: packet.bytes, buffer });
-                    }
-                    let (to, hop) = match packet.route {
-                        Route::Unicast(to) => (to, None),
-                        Route::Tree(tree) => {
-                            let hop = fabric.routes.entry(tree, endpoint);
-                            let hop = hop.ok_or(RunError::NotASender { endpoint, tree })?;
-                            (endpoint, Some(hop))
-                        }
-                    };
-                    let info = fabric.packet_info(endpoint, to, &packet);
-                    fabric.inject(port, channel.into(), info, hop);
-                }
+            if self.fabric.is_empty(port, channel.into()) {
+                self.fill(port, channel)?;
             }
         }
         self.fabric.send_from_adapter(port);
         Ok(())
+    }
+
+    /// Asks for packets until one goes into the empty buffer of an adapter or there is none.
+    fn fill(&mut self, port: u32, channel: u8) -> Result<(), RunError> {
+        let endpoint = self.fabric.wiring.endpoint(port);
+        loop {
+            let packet = match self.workload.next(self.fabric.now, endpoint, channel) {
+                Offer::Nothing => return Ok(()),
+                Offer::At(at) => {
+                    self.remind(port, channel, at);
+                    return Ok(());
+                }
+                Offer::Send(packet) => packet,
+            };
+            let fabric = &mut self.fabric;
+            let buffer = fabric.model.buffer_bytes;
+            if packet.bytes == 0 || packet.bytes > buffer {
+                return Err(RunError::Length { bytes: packet.bytes, buffer });
+            }
+            let (to, hop) = match packet.route {
+                Route::Unicast(to) => (to, None),
+                Route::Inside(to) => {
+                    self.hand_over(endpoint, to, &packet);
+                    continue;
+                }
+                Route::Tree(tree) => {
+                    let hop = fabric.routes.entry(tree, endpoint);
+                    let hop = hop.ok_or(RunError::NotASender { endpoint, tree })?;
+                    (endpoint, Some(hop))
+                }
+            };
+            let info = fabric.packet_info(endpoint, to, &packet);
+            fabric.inject(port, channel.into(), info, hop);
+            return Ok(());
+        }
+    }
+
+    /// Gives a packet to an endpoint of the same node: it is told a picosecond later, so that the
+    /// order of calls of one moment does not matter (SIM-6).
+    fn hand_over(&mut self, from: EndpointId, to: EndpointId, packet: &Packet) {
+        let Packet { bytes, born_ps, tag, .. } = *packet;
+        let sent_ps = self.fabric.now;
+        self.inside.push(Delivery { to, from, bytes, born_ps, sent_ps, tag, trail: None });
+        let port = self.fabric.wiring.port_of(to);
+        self.fabric.schedule_wakeup(port, sent_ps + 1);
     }
 
     /// Schedules a call for an endpoint; `what` is a channel, or their number for

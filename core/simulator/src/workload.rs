@@ -52,6 +52,8 @@ pub struct Packet {
 pub enum Route {
     /// One endpoint, along unicast routes.
     Unicast(EndpointId),
+    /// Another endpoint of the same node, which the packet reaches at once without the fabric.
+    Inside(EndpointId),
     /// All members of a tree on which its endpoint can send.
     Tree(TreeId),
 }

@@ -1,6 +1,7 @@
 //! Zero load: the time of every packet is the closed form.
 
-use fabricast_simulator::{Model, Simulator};
+use fabricast_simulator::{Model, Packet, Route, Simulator};
+use fabricast_topology::EndpointId;
 use proptest::prelude::*;
 
 use crate::support::{Fixture, POLICIES, Script, mixed_load, model, multicast, unicast};
@@ -78,4 +79,24 @@ proptest! {
             prop_assert!(delivery.sent_ps - delivery.born_ps >= *adapter);
         }
     }
+}
+
+#[test]
+fn packets_inside_a_node_take_no_link_and_do_not_hold_up_others() {
+    let fixture = Fixture::m_port(4, 2);
+    let mut script = Script::default();
+    let inside = |tag| Packet { route: Route::Inside(EndpointId(1)), ..unicast(1, 100, 0, tag) };
+    script.add(0, 0, 0, inside(1));
+    script.add(0, 0, 0, inside(2));
+    script.add(0, 0, 0, unicast(1, 100, 0, 3));
+    let mut simulator = Simulator::new(fixture.network(), model(), script).expect("a valid model");
+    assert_eq!(simulator.run_until(u64::MAX), Ok(false));
+    let told: Vec<(u64, u64, u32)> = simulator
+        .workload()
+        .deliveries
+        .iter()
+        .map(|(at, delivery)| (*at, delivery.tag, delivery.to.0))
+        .collect();
+    let across = model().zero_load_ps(1, 100);
+    assert_eq!(told, [(1, 1, 1), (1, 2, 1), (across, 3, 1)]);
 }
