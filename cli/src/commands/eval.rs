@@ -7,7 +7,8 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Args;
 use fabricast_evaluation::{
-    self as evaluation, Claim, Experiment, Report, Step, experiments, find,
+    self as evaluation, Claim, Experiment, Hardware, Law, Length, NotCompared, Report, Step,
+    experiments, find,
 };
 use serde::Serialize;
 
@@ -16,6 +17,9 @@ use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::progress::Progress;
+
+/// Seeds of the full form.
+const FIVE: NonZeroU32 = NonZeroU32::new(5).expect("5 is not 0");
 
 /// One line of the list.
 #[derive(Debug, Serialize)]
@@ -31,6 +35,8 @@ struct Found {
     experiment: &'static str,
     files: Vec<String>,
     claims: Vec<Claim>,
+    laws: Vec<Law>,
+    not_compared: Vec<NotCompared>,
     notes: Vec<String>,
 }
 
@@ -50,9 +56,23 @@ pub(crate) struct EvalArgs {
     /// 12 with `--quick`. The paper uses 5000.
     #[arg(long, value_name = "N")]
     rounds: Option<NonZeroU32>,
-    /// Seed of the random numbers; the same seed gives the same files, except for measured times.
+    /// Broadcasts of each measurement and seed in experiments that broadcast under load
+    /// (`dawning`); default: 1000 of all seeds together, as in the paper, or what arrives in 1 ms
+    /// with `--quick`.
+    #[arg(long, value_name = "N")]
+    broadcasts: Option<NonZeroU32>,
+    /// First seed of the random numbers; the same seeds give the same files, except for measured
+    /// times.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Number of seeds that everything with chance is repeated with; default: 5, or 1 with
+    /// `--quick`.
+    #[arg(long, value_name = "N")]
+    seeds: Option<NonZeroU32>,
+    /// Rates, delays, buffers and costs of adapters, TOML as `data/hardware.toml`; default: that
+    /// file. Sections that FILE leaves out are as there.
+    #[arg(long, value_name = "FILE")]
+    hardware: Option<PathBuf>,
 }
 
 impl Run for EvalArgs {
@@ -65,20 +85,28 @@ impl Run for EvalArgs {
             };
         }
         let chosen = choose(&args.names)?;
-        if args.rounds.is_some() && !chosen.iter().any(|one| one.repeats_rounds) {
+        let has = |length| chosen.iter().any(|one| one.length == length);
+        if args.rounds.is_some() && !has(Length::Rounds) {
             return Err(Failure::input(
                 "--rounds: none of these experiments repeats anything in rounds",
             ));
         }
+        if args.broadcasts.is_some() && !has(Length::Broadcasts) {
+            return Err(Failure::input(
+                "--broadcasts: none of these experiments broadcasts under load",
+            ));
+        }
+        let hardware = hardware(args.hardware.as_deref())?;
         let mut found = Vec::with_capacity(chosen.len());
         for experiment in chosen {
-            let report = perform(experiment, args)?;
+            let report = perform(experiment, args, &hardware)?;
             let files = match &args.out {
                 Some(out) => write(&out.join(experiment.name), experiment, &report)?,
                 None => Vec::new(),
             };
-            let Report { claims, notes, .. } = report;
-            found.push(Found { experiment: experiment.name, files, claims, notes });
+            let Report { claims, laws, not_compared, notes, .. } = report;
+            let experiment = experiment.name;
+            found.push(Found { experiment, files, claims, laws, not_compared, notes });
         }
         output::print(format, &found, |found| {
             found.iter().map(text).collect::<Vec<_>>().join("\n\n")
@@ -118,13 +146,29 @@ fn choose(names: &[String]) -> Result<Vec<&'static Experiment>, Failure> {
     chosen.collect()
 }
 
-fn perform(experiment: &Experiment, args: &EvalArgs) -> Result<Report, Failure> {
+/// Reads the user's hardware, or gives ours.
+fn hardware(path: Option<&Path>) -> Result<Hardware, Failure> {
+    let Some(path) = path else { return Ok(Hardware::ours()) };
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("read '{}'", path.display()))?;
+    Hardware::parse(&text)
+        .map_err(|error| Failure::input(format!("--hardware {}: {error}", path.display())))
+}
+
+fn perform(
+    experiment: &Experiment,
+    args: &EvalArgs,
+    hardware: &Hardware,
+) -> Result<Report, Failure> {
     let started = Instant::now();
     let mut bar: Option<Progress> = None;
     let report = (experiment.run)(&mut evaluation::Run {
         quick: args.quick,
         seed: args.seed,
+        seeds: args.seeds.unwrap_or(if args.quick { NonZeroU32::MIN } else { FIVE }),
+        hardware,
         rounds: args.rounds,
+        broadcasts: args.broadcasts,
         clock: &|| started.elapsed(),
         progress: &mut |Step { done, of, what }| {
             let bar = bar.get_or_insert_with(|| Progress::new(experiment.name, of));
@@ -149,19 +193,31 @@ fn write(folder: &Path, experiment: &Experiment, report: &Report) -> Result<Vec<
 }
 
 fn text(found: &Found) -> String {
-    let mut rows = Rows::new(&["WHAT", "SOURCE", "PUBLISHED", "OURS", "VERDICT"]);
+    let columns = ["WHAT", "SOURCE", "PUBLISHED", "OURS", "SEEDS: SPREAD", "TOLERANCE", "VERDICT"];
+    let mut rows = Rows::new(&columns);
     for claim in &found.claims {
+        let Claim { what, source, published, ours, spread, tolerance, .. } = claim;
         let verdict = claim.verdict.to_string();
-        let cells = [&claim.what, &claim.source, &claim.published, &claim.ours, &verdict];
+        let cells = [what, source, published, ours, spread, tolerance, &verdict];
         rows.push(cells.map(Clone::clone).to_vec());
     }
     let whys = found.claims.iter().filter(|claim| !claim.why.is_empty());
     let whys = whys.map(|claim| format!("{}: {}", claim.what, claim.why));
+    let laws = found.laws.iter().map(|law| {
+        let holds = if law.holds { "holds" } else { "BROKEN" };
+        let Law { what, source, demanded, found, .. } = law;
+        format!("law {holds}: {what} ({source}): {demanded}; found: {found}")
+    });
+    let left_out = found.not_compared.iter().map(|NotCompared { what, source, why }| {
+        format!("not compared: {what} ({source}), because {why}")
+    });
     let notes = found.notes.iter().map(|note| format!("note: {note}"));
     let files = found.files.iter().map(|file| format!("wrote {file}"));
     [rows.to_string()]
         .into_iter()
         .chain(whys)
+        .chain(laws)
+        .chain(left_out)
         .chain(notes)
         .chain(files)
         .collect::<Vec<_>>()

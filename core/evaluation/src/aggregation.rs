@@ -14,7 +14,7 @@ mod parameters;
 mod simulated;
 mod timing;
 
-use crate::experiment::{Experiment, ExperimentError, Run};
+use crate::experiment::{Experiment, ExperimentError, Length, Run};
 use crate::report::Report;
 use figures::Found;
 use parameters::MOST;
@@ -23,7 +23,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "aggregation",
     title: "latency of adapter and switch trees, entries taken and creations failed",
     source: "aggregation trees §2.3 to §6, figures 4 to 6, 12, 13, 15, 16, 18 to 20, tables 2 to 4",
-    repeats_rounds: false,
+    length: Length::Fixed,
     run,
 };
 
@@ -33,31 +33,45 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
     let idle =
         timing::Idle::new(&counts).map_err(ExperimentError::at("trees on the test fabric"))?;
     run.step(1, 4, "a pruned fat tree with noise");
-    let noisy = congestion::Noisy::new(&counts)
+    let parameters = run.hardware.aggregation.model;
+    let noisy = congestion::Noisy::new(&parameters, &counts)
         .map_err(ExperimentError::at("trees on the pruned test fabric"))?;
     run.step(2, 4, "trees on the packet-level simulator");
     let simulated = simulated::Simulated::new(run, &counts)?;
     run.step(3, 4, "entries of the patterns");
     let outcomes = entries::measure(run)?;
-    let found = Found { idle, noisy, simulated, outcomes };
+    let found = Found { parameters, idle, noisy, simulated, outcomes };
     Ok(figures::report(run, &found))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
     use std::time::Duration;
 
     use super::*;
-    use crate::report::Verdict;
+    use crate::claim::Verdict;
+    use crate::hardware::Hardware;
 
     /// All but the patterns, which take a fabric of 40 960 endpoints.
     fn report(counts: &[u32]) -> Report {
         let (clock, mut progress) = (|| Duration::ZERO, |_: crate::Step<'_>| {});
-        let run =
-            Run { quick: true, seed: 1, rounds: None, clock: &clock, progress: &mut progress };
+        let hardware = Hardware::ours();
+        let run = Run {
+            quick: true,
+            seed: 1,
+            seeds: NonZeroU32::MIN,
+            hardware: &hardware,
+            rounds: None,
+            broadcasts: None,
+            clock: &clock,
+            progress: &mut progress,
+        };
+        let parameters = hardware.aggregation.model;
         let found = Found {
+            parameters,
             idle: timing::Idle::new(counts).unwrap(),
-            noisy: congestion::Noisy::new(counts).unwrap(),
+            noisy: congestion::Noisy::new(&parameters, counts).unwrap(),
             simulated: simulated::Simulated::new(&run, counts).unwrap(),
             outcomes: Vec::new(),
         };
@@ -66,16 +80,20 @@ mod tests {
 
     #[test]
     fn what_the_text_says_of_widths_and_packets_comes_out() {
-        let report = report(&[64, MOST]);
-        let agrees = |what: &str| {
+        let report = report(&[32, 64, MOST]);
+        let is_same = |what: &str| {
             let mut found = report.claims.iter().filter(|claim| claim.what.contains(what));
-            found.all(|claim| claim.verdict == Verdict::Agrees)
+            let first = found.next().expect("there is such a row");
+            found.chain([first]).all(|claim| claim.verdict == Verdict::Same)
         };
-        assert!(agrees("width") && agrees("packets into") && agrees("most packets"));
-        assert!(agrees("switch tree lower"));
-        assert!(report.claims.iter().all(|claim| {
-            claim.verdict == Verdict::Agrees || !claim.why.is_empty() || claim.ours.contains('%')
-        }));
+        assert!(is_same("best width") && is_same("least width"));
+        assert!(is_same("one link of a leaf switch, 32-ary"));
+        assert!(report.laws.iter().all(|law| law.holds), "{:?}", report.laws);
+    }
+
+    #[test]
+    fn no_row_differs_without_a_reason_of_its_own() {
+        assert_eq!(report(&[32, 64, MOST]).faults(), Vec::<String>::new());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::fmt;
 use fabricast_routing::{EngineKind, LayerPlan, PatternShape, RootScope};
 use fabricast_topology::{Faults, Graph, Peer, PortId, SplitMix, SwitchId, TableKind};
 
-use crate::experiment::{Experiment, ExperimentError, Run};
+use crate::experiment::{Experiment, ExperimentError, Length, Run};
 use crate::pattern::{self, Pattern};
 use crate::report::{Cell, Report, Table};
 use crate::routing::{Fabric, Routed, Way, route_and_walk};
@@ -17,7 +17,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "damaged",
     title: "EFI, TFI and unprotected groups on fabrics that lack links and switches",
     source: "ours",
-    repeats_rounds: false,
+    length: Length::Fixed,
     run,
 };
 

@@ -10,7 +10,7 @@ mod fixture;
 mod loads;
 mod model;
 
-use crate::experiment::{Experiment, ExperimentError, Run};
+use crate::experiment::{Experiment, ExperimentError, Length, Run};
 use crate::report::Report;
 
 /// The experiment as the command line lists it.
@@ -18,14 +18,14 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "dawning",
     title: "root selection and output policies of the Dawning 5000 under load, FT(8, 3)",
     source: "Dawning §3.1, §4.2.2 and §5, figures 5, 8 and 9",
-    repeats_rounds: false,
+    length: Length::Broadcasts,
     run,
 };
 
 fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
-    let fixture = fixture::Fixture::new()
+    let fixture = fixture::Fixture::new(&run.hardware.dawning)
         .map_err(|source| ExperimentError { step: "FT(8, 3)".to_owned(), source })?;
-    let plan = loads::Plan::new(run.quick);
+    let plan = loads::Plan::new(run);
     let (of, mut done) = (plan.steps(), 0);
     let mut step = |run: &mut Run<'_>, what: &str| {
         run.step(done, of, what);
@@ -37,5 +37,5 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
     let many = loads::many_to_many(run, &fixture, &plan, &mut step)?;
     let outputs = loads::output_policies(run, &fixture, &plan, &mut step)?;
     let found = figures::Found { stages, broadcasts, stale, many, outputs };
-    Ok(figures::report(&plan, &found))
+    Ok(figures::report(run, &plan, &found))
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::hardware::Hardware;
 use crate::report::Report;
 
 /// One experiment of a paper.
@@ -16,21 +17,40 @@ pub struct Experiment {
     pub title: &'static str,
     /// Paper, figures and tables that it stands beside.
     pub source: &'static str,
-    /// It repeats its measurement [`Run::rounds`] times.
-    pub repeats_rounds: bool,
+    /// The part of it that can be made longer.
+    pub length: Length,
     /// Runs all steps and gives the report.
     pub run: fn(&mut Run<'_>) -> Result<Report, ExperimentError>,
+}
+
+/// The part of an experiment that is repeated as often as the user chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// Nothing.
+    Fixed,
+    /// Collectives, [`Run::rounds`] times.
+    Rounds,
+    /// Broadcasts under load, [`Run::broadcasts`] of each measurement.
+    Broadcasts,
 }
 
 /// Inputs of an experiment.
 pub struct Run<'a> {
     /// Run a smaller form that ends in seconds; the report says what was left out.
     pub quick: bool,
-    /// Chance: the same seed gives the same report.
+    /// Chance: the same seed gives the same report. What chance has a part in is repeated with the
+    /// seeds that follow.
     pub seed: u64,
+    /// Number of seeds.
+    pub seeds: NonZeroU32,
+    /// Rates, delays, buffers and costs of adapters.
+    pub hardware: &'a Hardware,
     /// Rounds of every process in experiments that repeat collectives; none: as many as suit the
     /// form.
     pub rounds: Option<NonZeroU32>,
+    /// Broadcasts of each seed that a measurement under load waits for; none: 1 000 of all seeds
+    /// together.
+    pub broadcasts: Option<NonZeroU32>,
     /// Time since some moment, for run times only.
     pub clock: &'a dyn Fn() -> Duration,
     /// Told before every step.
@@ -74,6 +94,12 @@ impl Run<'_> {
     /// Tells the shell how far the experiment has come.
     pub fn step(&mut self, done: usize, of: usize, what: &str) {
         (self.progress)(Step { done, of, what });
+    }
+
+    /// Lists the seeds.
+    pub(crate) fn all_seeds(&self) -> impl Iterator<Item = u64> + use<> {
+        let first = self.seed;
+        (0..self.seeds.get()).map(move |more| first.wrapping_add(more.into()))
     }
 
     /// Does some work and returns its result with the time it took.

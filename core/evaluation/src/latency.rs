@@ -1,8 +1,8 @@
 //! Latency of trees on the simulator: MR4LMS tables 1 and 2; C-MR4LMS table 1, figures 11
 //! and 12.
 //!
-//! The papers measured on Sunway machines. Our constants are in [`model`]; which were fitted, and
-//! to which published number, the report says.
+//! The papers measured on Sunway machines. Our constants are in `data/hardware.toml`; which were
+//! fitted, and to which published number, it and the report say.
 
 mod claims;
 mod collectives;
@@ -11,7 +11,7 @@ mod model;
 mod trees;
 mod turns;
 
-use crate::experiment::{Experiment, ExperimentError, Run};
+use crate::experiment::{Experiment, ExperimentError, Length, Run};
 use crate::report::Report;
 
 /// The experiment as the command line lists it.
@@ -19,7 +19,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "latency",
     title: "what height, shared links and engines cost in time, by packet-level simulation",
     source: "MR4LMS tables 1 and 2; C-MR4LMS §4.4, table 1, figures 11 and 12",
-    repeats_rounds: true,
+    length: Length::Rounds,
     run,
 };
 

@@ -8,15 +8,20 @@
 //! [`capacity_report`] belongs to no paper: it plots the cost of table sizes on a given fabric. Nor
 //! does the experiment `damaged`.
 //!
+//! Rates, delays, buffers and costs of adapters are a value too ([`Hardware`]), read from a file.
+//!
 //! Same seed, same bytes out, but for tables that hold measured times ([`Table::measured`]).
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod aggregation;
+mod broadcast;
 mod c_mr4lms;
 mod capacity;
+mod claim;
 mod damaged;
 mod dawning;
 mod experiment;
+mod hardware;
 mod latency;
 mod list;
 mod markdown;
@@ -26,10 +31,13 @@ mod pattern;
 mod plot;
 mod report;
 mod routing;
+mod sample;
 mod svg;
 
 pub use capacity::capacity_report;
-pub use experiment::{Experiment, ExperimentError, Run, Step};
+pub use claim::{Claim, Law, NotCompared, Verdict};
+pub use experiment::{Experiment, ExperimentError, Length, Run, Step};
+pub use hardware::{BadField, Hardware, HardwareError};
 pub use list::{experiments, find};
 pub use plot::{Axis, Bars, Boxes, Figure, Plot, Quartiles, Scale, Series, Style};
-pub use report::{Cell, Claim, Report, ReportFile, Table, Verdict};
+pub use report::{Cell, Report, ReportFile, Table};

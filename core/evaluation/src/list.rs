@@ -1,9 +1,10 @@
 //! The list of all experiments.
 
 use crate::experiment::Experiment;
-use crate::{aggregation, c_mr4lms, damaged, dawning, latency, mr4lms};
+use crate::{aggregation, broadcast, c_mr4lms, damaged, dawning, latency, mr4lms};
 
-/// Lists all experiments, in the order of the papers; last those of none.
+/// Lists all experiments, in the order of the papers; then that of a rival, last that of
+/// none.
 #[must_use]
 pub const fn experiments() -> &'static [Experiment] {
     &[
@@ -13,6 +14,7 @@ pub const fn experiments() -> &'static [Experiment] {
         latency::EXPERIMENT,
         dawning::EXPERIMENT,
         aggregation::EXPERIMENT,
+        broadcast::EXPERIMENT,
         damaged::EXPERIMENT,
     ]
 }

@@ -2,23 +2,54 @@
 
 use std::fmt::Write;
 
+use crate::claim::{Claim, NotCompared};
 use crate::report::{Report, Table};
 
 /// Rows of a table that are shown in the comparison; all are in the CSV.
 const SHOWN: usize = 60;
 
-/// Writes claims, notes and tables of a report.
+const COLUMNS: [&str; 8] =
+    ["what", "source", "published", "ours", "seeds: spread", "tolerance", "verdict", "why"];
+
+const LEGEND: &str = "\
+*Same*: the value as printed, or inside the published range. *Near*: within the tolerance. *Fitted*: same or near,
+but a parameter was chosen for it. *Better* and *worse* are meant in the claim's own sense. *None*: seeds disagree.
+Ours is the mean where there are several seeds.
+
+";
+
+/// Writes claims, laws, notes and tables of a report.
 pub(crate) fn comparison(title: &str, report: &Report) -> String {
     let mut text = format!("# {title}\n");
     if !report.claims.is_empty() {
         text.push_str("\n## Published numbers and ours\n\n");
-        line(&mut text, ["what", "source", "published", "ours", "verdict", "why"]);
-        line(&mut text, ["---"; 6]);
+        text.push_str(LEGEND);
+        line(&mut text, COLUMNS);
+        line(&mut text, ["---"; COLUMNS.len()]);
         for claim in &report.claims {
+            let Claim { what, source, published, ours, spread, tolerance, why, .. } = claim;
             let verdict = claim.verdict.to_string();
-            let cells =
-                [&claim.what, &claim.source, &claim.published, &claim.ours, &verdict, &claim.why];
+            let cells = [what, source, published, ours, spread, tolerance, &verdict, why];
             line(&mut text, cells.map(String::as_str));
+        }
+    }
+    if !report.laws.is_empty() {
+        text.push_str(
+            "\n## Laws\n\nThese follow from the construction; there is nothing to be near to.\n\n",
+        );
+        line(&mut text, ["what", "source", "demanded", "found", "holds"]);
+        line(&mut text, ["---"; 5]);
+        for law in &report.laws {
+            let holds = if law.holds { "yes" } else { "NO" };
+            line(&mut text, [&*law.what, &*law.source, &*law.demanded, &*law.found, holds]);
+        }
+    }
+    if !report.not_compared.is_empty() {
+        text.push_str("\n## Not compared\n\n");
+        line(&mut text, ["statement", "source", "not compared, because"]);
+        line(&mut text, ["---"; 3]);
+        for NotCompared { what, source, why } in &report.not_compared {
+            line(&mut text, [*what, *source, *why]);
         }
     }
     if !report.notes.is_empty() {
@@ -60,21 +91,32 @@ fn line<'a>(text: &mut String, cells: impl IntoIterator<Item = &'a str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Claim, Verdict};
+    use crate::claim::{Comparison, Law, Published};
 
     #[test]
     fn a_claim_is_one_row_and_a_bar_in_it_does_not_break_the_table() {
-        let claim = Claim {
-            what: "max TFI".to_owned(),
-            source: "C-MR4LMS §4.3".to_owned(),
-            published: "7".to_owned(),
-            ours: "7 | 4".to_owned(),
-            verdict: Verdict::Agrees,
-            why: String::new(),
-        };
+        let published = Published::number("7 | 4", 7.0);
+        let claim = Comparison::new("max TFI", "C-MR4LMS §4.3", published, 8.0).because("wiring");
         let report = Report { claims: vec![claim], ..Report::default() };
         let text = comparison("c-mr4lms", &report);
-        assert!(text.contains("| max TFI | C-MR4LMS §4.3 | 7 | 7 \\| 4 | agrees |  |\n"), "{text}");
+        let row = "| max TFI | C-MR4LMS §4.3 | 7 \\| 4 | 8 |  | exact | worse | wiring |\n";
+        assert!(text.contains(row), "{text}");
+    }
+
+    #[test]
+    fn laws_and_statements_without_a_row_have_tables_of_their_own() {
+        let law = Law {
+            what: "deadlock, RBB".to_owned(),
+            source: "Dawning §3.1".to_owned(),
+            demanded: "none".to_owned(),
+            found: "none".to_owned(),
+            holds: true,
+        };
+        let left_out = NotCompared { what: "figure 9", source: "§5.2", why: "a picture" };
+        let report = Report { laws: vec![law], not_compared: vec![left_out], ..Report::default() };
+        let text = comparison("dawning", &report);
+        assert!(text.contains("| deadlock, RBB | Dawning §3.1 | none | none | yes |\n"), "{text}");
+        assert!(text.contains("| figure 9 | §5.2 | a picture |\n"), "{text}");
     }
 
     #[test]

@@ -5,22 +5,23 @@
 
 use fabricast_routing::{EngineKind, MAX_COLORS, MR4LMS_FABRICS, Mr4lmsFabric, Mr4lmsPattern};
 use fabricast_topology::TableKind;
+use fabricast_topology::spec::TopologySpec;
 
 mod claims;
 mod figures;
 mod setup;
 
-use crate::experiment::{Experiment, ExperimentError, Run};
+use crate::experiment::{Experiment, ExperimentError, Length, Run};
 use crate::report::Report;
-use crate::routing::{Fabric, Way, route};
-use setup::{Outcome, SWEEP, SWEPT, Sweep, UNLIMITED};
+use crate::routing::{Fabric, Refusal, Routed, Way, route};
+use setup::{Measured, OfColor, Outcome, SWEEP, SWEPT, Single, Sweep, UNLIMITED};
 
 /// The experiment as the command line lists it.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "mr4lms",
     title: "colors, EFI, TFI and run time on six fabrics, per-switch tables",
     source: "MR4LMS §4, figures 6 to 12",
-    repeats_rounds: false,
+    length: Length::Fixed,
     run,
 };
 
@@ -32,35 +33,73 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
     let steps = fabrics.iter().map(|one| one.patterns.len()).sum();
     let (mut outcomes, mut sweeps) = (Vec::new(), Vec::new());
     for fabric in fabrics {
-        let network = Fabric::preset(fabric.preset)?;
+        let networks = networks(run, fabric)?;
         for pattern in fabric.patterns {
             let what = format!("{} {}", fabric.preset, pattern.name());
             run.step(outcomes.len(), steps, &what);
-            let outcome = measure(run, fabric, &network, pattern);
+            let outcome = measure(run, fabric, &networks, pattern);
             outcomes.push(outcome.map_err(|source| ExperimentError { step: what, source })?);
             if SWEPT.contains(&(fabric.preset, pattern.shape)) {
-                sweeps.push(sweep(run, fabric.preset, &network, pattern)?);
+                sweeps.push(sweep(run, fabric.preset, &networks[0], pattern)?);
             }
         }
     }
     Ok(figures::report(run, &outcomes, &sweeps))
 }
 
+/// Makes the fabric, or one for each seed if it is linked by chance.
+fn networks(run: &Run<'_>, fabric: &Mr4lmsFabric) -> Result<Vec<Fabric>, ExperimentError> {
+    let name = fabric.preset;
+    let spec = TopologySpec::preset(name).ok_or("there is no such preset");
+    let spec = spec.map_err(ExperimentError::at(name))?;
+    let TopologySpec::Random(random) = &spec else {
+        return Ok(vec![Fabric::of(name, &spec)?]);
+    };
+    let of_seed = |seed| {
+        let mut random = random.clone();
+        random.seed = seed;
+        Fabric::of(name, &TopologySpec::Random(random))
+    };
+    run.all_seeds().map(of_seed).collect()
+}
+
 fn measure(
     run: &Run<'_>,
     fabric: &'static Mr4lmsFabric,
-    network: &Fabric,
+    networks: &[Fabric],
     pattern: Mr4lmsPattern,
-) -> Result<Outcome, crate::routing::Refusal> {
-    let by = |engine, colors| {
-        let way = Way::new(engine, colors, TableKind::PerSwitch);
-        route(run, network, way, |space| {
-            Ok(pattern.groups(space, network.endpoints(), run.seed)?)
-        })
-    };
-    let unlimited = UNLIMITED.map(|engine| by(engine, MAX_COLORS));
-    let unlimited = unlimited.into_iter().collect::<Result<_, _>>()?;
-    Ok(Outcome { fabric, pattern, unlimited, recommended: by(EngineKind::Mr4lms, fabric.colors)? })
+) -> Result<Outcome, Refusal> {
+    let once = if Outcome::is_random(fabric, &pattern) { usize::MAX } else { 1 };
+    let (mut routed, mut of_colors) = (Vec::new(), Vec::new());
+    for (at, seed) in run.all_seeds().take(once).enumerate() {
+        let network = &networks[at.min(networks.len() - 1)];
+        let by = |engine, colors| {
+            let way = Way::new(engine, colors, TableKind::PerSwitch);
+            route(run, network, way, |space| {
+                Ok(pattern.groups(space, network.endpoints(), seed)?)
+            })
+        };
+        let [mr4lms, minhop, sssp] = UNLIMITED;
+        let single = |engine| Ok::<_, Refusal>(Single::from(&by(engine, MAX_COLORS)?));
+        let unlimited = [single(mr4lms)?, single(minhop)?, single(sssp)?];
+        let recommended = by(EngineKind::Mr4lms, fabric.colors)?;
+        if at == 0 {
+            of_colors = per_color(fabric.colors, &recommended);
+        }
+        routed.push(Measured { unlimited, recommended: Single::from(&recommended) });
+    }
+    Ok(Outcome { fabric, pattern, routed, of_colors })
+}
+
+/// Counts trees and groups of every color.
+fn per_color(colors: u16, routed: &Routed) -> Vec<OfColor> {
+    let mut counts = vec![OfColor::default(); usize::from(colors)];
+    for group in routed.plan.virtual_groups().filter(|group| !group.ports.is_empty()) {
+        let of_color = &mut counts[usize::from(group.color)];
+        of_color.trees += 1;
+        of_color.groups += u32::try_from(group.groups.len()).expect("groups have 32-bit MGIDs");
+    }
+    counts
 }
 
 fn sweep(

@@ -22,6 +22,11 @@ impl Pattern {
         Self { shape, processes }
     }
 
+    /// True if chance decides who is in a group.
+    pub(crate) const fn is_random(&self) -> bool {
+        matches!(self.shape, PatternShape::Random(_))
+    }
+
     /// Returns the name of the shape.
     pub(crate) fn name(&self) -> String {
         match self.shape {

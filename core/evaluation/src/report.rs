@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
+use crate::claim::{self, Claim, Law, NotCompared};
 use crate::markdown;
 use crate::plot::Plot;
 use crate::svg;
@@ -17,6 +16,10 @@ pub struct Report {
     pub plots: Vec<Plot>,
     /// The published numbers beside ours; they become `comparison.md`.
     pub claims: Vec<Claim>,
+    /// Statements that follow from the construction, and whether they hold.
+    pub laws: Vec<Law>,
+    /// Published statements that no row stands for.
+    pub not_compared: Vec<NotCompared>,
     /// Remarks needed to judge the figures: choices, fitted constants, departures.
     pub notes: Vec<String>,
 }
@@ -49,37 +52,6 @@ pub enum Cell {
     Empty,
 }
 
-/// A published number and ours.
-#[derive(Clone, Debug, Serialize)]
-pub struct Claim {
-    /// The quantity that is compared.
-    pub what: String,
-    /// Paper and section, figure or table.
-    pub source: String,
-    /// The published value.
-    pub published: String,
-    /// Our value.
-    pub ours: String,
-    /// Relation of our value to the published one.
-    pub verdict: Verdict,
-    /// Why they differ, or how the constant was fitted; empty where there is nothing to say.
-    pub why: String,
-}
-
-/// Relation of our value to the published one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// The same number, or inside the published range.
-    Agrees,
-    /// Better in the claim's own sense.
-    Better,
-    /// Worse in the claim's own sense; [`Claim::why`] says why.
-    Worse,
-    /// Neither better nor worse; [`Claim::why`] says why.
-    Differs,
-}
-
 /// The text of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportFile {
@@ -98,6 +70,13 @@ impl Report {
             text: markdown::comparison(title, self),
         };
         self.drawn().into_iter().chain([comparison]).collect()
+    }
+
+    /// Lists what is wrong with the comparison: rows without tolerance, rows that differ without a
+    /// reason of their own. Empty in all reports of this crate.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        claim::faults(&self.claims)
     }
 
     /// Writes the figures out as files: a CSV per table and an SVG per plot.
@@ -180,17 +159,6 @@ impl fmt::Display for Cell {
             Self::Number(number, decimals) => write!(f, "{number:.decimals$}"),
             Self::Empty => Ok(()),
         }
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Agrees => "agrees",
-            Self::Better => "better",
-            Self::Worse => "worse",
-            Self::Differs => "differs",
-        })
     }
 }
 

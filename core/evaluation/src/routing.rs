@@ -32,7 +32,8 @@ impl Fabric {
         Self::of(name, &TopologySpec::parse(text).map_err(ExperimentError::at(name))?)
     }
 
-    fn of(name: &str, spec: &TopologySpec) -> Result<Self, ExperimentError> {
+    /// Makes the fabric of a specification.
+    pub(crate) fn of(name: &str, spec: &TopologySpec) -> Result<Self, ExperimentError> {
         Ok(Self::from_graph(spec.generate().map_err(ExperimentError::at(name))?))
     }
 

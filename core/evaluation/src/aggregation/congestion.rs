@@ -8,10 +8,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use fabricast_collectives::Operation;
+use fabricast_collectives::{CostParameters, Operation};
 
-use super::parameters::PARAMETERS;
-use super::timing::{Kind, Misfit, Tree, WIDTH, sent_back_us};
+use super::timing::{Kind, Misfit, OF_A_LEAF, Tree, WIDTH};
 
 /// Published for 64 processes: how much lower the hierarchical tree's latency is than that of the
 /// 32-nomial one.
@@ -38,7 +37,7 @@ pub(super) struct Noisy {
 }
 
 impl Noisy {
-    pub(super) fn new(counts: &[u32]) -> Result<Self, Misfit> {
+    pub(super) fn new(parameters: &CostParameters, counts: &[u32]) -> Result<Self, Misfit> {
         let (processes, lower) = FITTED;
         let nomial = Tree::new(Kind::Nomial, processes, WIDTH)?;
         let hierarchical = Tree::new(Kind::Hierarchical, processes, WIDTH)?;
@@ -46,15 +45,16 @@ impl Noisy {
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..60 {
             let middle = f64::midpoint(low, high);
-            let saved = 1.0 - broadcast_us(&hierarchical, middle) / broadcast_us(&nomial, middle);
+            let time = |tree| broadcast_us(parameters, tree, middle);
+            let saved = 1.0 - time(&hierarchical) / time(&nomial);
             if saved < lower { low = middle } else { high = middle }
         }
         let mut times = Vec::new();
         for processes in counts.iter().copied() {
             for kind in Kind::ALL {
                 let tree = Tree::new(kind, processes, WIDTH)?;
-                let noisy_us = broadcast_us(&tree, high);
-                let idle_us = tree.broadcast_us(&PARAMETERS, BYTES);
+                let noisy_us = broadcast_us(parameters, &tree, high);
+                let idle_us = tree.broadcast_us(parameters, BYTES);
                 times.push(Time { processes, kind, noisy_us, idle_us });
             }
         }
@@ -74,8 +74,11 @@ impl Noisy {
 }
 
 /// The time of a broadcast of 8 bytes where packets hold shared links for so long, in microseconds.
-fn broadcast_us(tree: &Tree, hold_us: f64) -> f64 {
-    Links::new(tree, hold_us).gather_us() + sent_back_us(&PARAMETERS, BYTES) + 2.0 * hold_us
+fn broadcast_us(parameters: &CostParameters, tree: &Tree, hold_us: f64) -> f64 {
+    let back_us = tree.sent_back_us(parameters, BYTES);
+    // The way back holds the two shared links as well, unless all are on one leaf switch.
+    let held_us = if tree.processes > OF_A_LEAF { 2.0 * hold_us } else { 0.0 };
+    Links::new(parameters, tree, hold_us).gather_us() + back_us + held_us
 }
 
 /// A moment as a key: times are not negative, so that their bits are in their order.
@@ -93,6 +96,7 @@ enum Stage {
 }
 
 struct Links<'a> {
+    parameters: &'a CostParameters,
     tree: &'a Tree,
     hold_us: f64,
     /// By leaf switch, upwards and downwards: until when the link is held.
@@ -117,10 +121,11 @@ struct LinkEnd {
 }
 
 impl<'a> Links<'a> {
-    fn new(tree: &'a Tree, hold_us: f64) -> Self {
+    fn new(parameters: &'a CostParameters, tree: &'a Tree, hold_us: f64) -> Self {
         let count = tree.processes as usize;
         let missing = (0..tree.processes).map(|process| tree.tree.children(process).len());
         Self {
+            parameters,
             tree,
             hold_us,
             held: vec![[0.0; 2]; count],
@@ -137,7 +142,7 @@ impl<'a> Links<'a> {
                 self.send(process, 0.0);
             }
         }
-        let per_child = PARAMETERS.per_child_us(Operation::Broadcast, BYTES);
+        let per_child = self.parameters.per_child_us(Operation::Broadcast, BYTES);
         while let Some(Reverse((key, process, stage))) = self.events.pop() {
             let now = f64::from_bits(key);
             let parent = self.tree.tree.parent(process).expect("only children send");
@@ -164,10 +169,10 @@ impl<'a> Links<'a> {
         let Some(parent) = self.tree.tree.parent(process) else { return };
         let (leaf, other) = (self.leaf(process), self.leaf(parent));
         if leaf == other {
-            let way = f64::from(self.tree.nesting.links(process, parent)) * PARAMETERS.link_us;
+            let way = f64::from(self.tree.nesting.links(process, parent)) * self.parameters.link_us;
             self.push(now + way, process, Stage::There);
         } else {
-            self.push(now + PARAMETERS.link_us, process, Stage::Up);
+            self.push(now + self.parameters.link_us, process, Stage::Up);
         }
     }
 
@@ -178,7 +183,7 @@ impl<'a> Links<'a> {
         let link = &mut self.held[leaf][end.way];
         *link = link.max(now) + self.hold_us;
         let last = if next == Stage::There { 2.0 } else { 1.0 };
-        let there = *link + last * PARAMETERS.link_us;
+        let there = *link + last * self.parameters.link_us;
         self.push(there, process, next);
     }
 
@@ -194,12 +199,18 @@ impl<'a> Links<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hardware::Hardware;
+
+    fn parameters() -> CostParameters {
+        Hardware::ours().aggregation.model
+    }
 
     #[test]
     fn links_that_are_not_held_change_nothing() {
         for kind in Kind::ALL {
             let tree = Tree::new(kind, 200, WIDTH).unwrap();
-            let difference = broadcast_us(&tree, 0.0) - tree.broadcast_us(&PARAMETERS, BYTES);
+            let difference =
+                broadcast_us(&parameters(), &tree, 0.0) - tree.broadcast_us(&parameters(), BYTES);
             assert!(difference.abs() < 1e-9, "{kind:?}: {difference}");
         }
     }
@@ -208,7 +219,7 @@ mod tests {
     fn packets_to_one_switch_wait_for_one_another() {
         // 16 processes of one leaf switch send to process 0 of another: 16 hold its link in turn.
         let tree = Tree::new(Kind::Ary, 32, WIDTH).unwrap();
-        let gathered = Links::new(&tree, 1.0).gather_us();
+        let gathered = Links::new(&parameters(), &tree, 1.0).gather_us();
         // Each also holds the link upwards, and the last is handled at once when it comes.
         assert!((gathered - (4.0 * 0.28 + 17.0 + 0.01)).abs() < 1e-9, "{gathered}");
     }

@@ -2,7 +2,7 @@
 
 use fabricast_collectives::Survey;
 
-use super::entries::{ENTRIES, FEWER, Outcome};
+use super::entries::{Both, ENTRIES, FEWER, Outcome};
 use crate::plot::{Axis, Bars, Figure, Plot};
 use crate::report::{Cell, Table};
 
@@ -24,19 +24,24 @@ pub(super) fn entries(outcomes: &[Outcome]) -> Table {
         "failed in %, plain",
         "failed in %, minimum",
         "fullest switch, minimum",
+        "seeds: failed in %, plain",
     ];
     let mut table = Table::new("fig19-20-entries", title, &columns);
     for one in outcomes {
+        let mean =
+            |both: &[Both], value: fn(&Both) -> f64| one.sample(both.iter().map(value)).mean();
+        let failed = one.sample(one.limited.iter().map(|both| 100.0 * both.plain.failure_rate()));
         table.push([
             Cell::text(one.fabric),
             Cell::text(one.pattern.clone()),
-            Cell::count(one.endless.plain.groups),
-            Cell::count(one.endless.plain.entries),
-            Cell::count(one.endless.minimum.entries),
-            percent(one.saved()),
-            percent(one.limited.plain.failure_rate()),
-            percent(one.limited.minimum.failure_rate()),
-            Cell::count(one.limited.minimum.fullest),
+            Cell::Number(mean(&one.endless, |both| f64::from(both.plain.groups)), 0),
+            Cell::Number(mean(&one.endless, |both| both.plain.entries as f64), 0),
+            Cell::Number(mean(&one.endless, |both| both.minimum.entries as f64), 0),
+            percent(one.saved().mean()),
+            percent(mean(&one.limited, |both| both.plain.failure_rate())),
+            percent(mean(&one.limited, |both| both.minimum.failure_rate())),
+            Cell::Number(mean(&one.limited, |both| f64::from(both.minimum.fullest)), 0),
+            Cell::text(failed.spread(|value| format!("{value:.2}"))),
         ]);
     }
     table
@@ -48,13 +53,16 @@ pub(super) fn fewer(outcomes: &[Outcome]) -> Table {
     let columns = ["fabric", "pattern", "entries", "failed in %, plain", "failed in %, minimum"];
     let mut table = Table::new("fewer-entries", title, &columns);
     for one in outcomes {
-        for (entries, both) in FEWER.iter().zip(&one.fewer) {
+        for (at, entries) in FEWER.iter().enumerate() {
+            let mean = |value: fn(&Both) -> f64| {
+                one.sample(one.fewer.iter().map(|fewer| value(&fewer[at]))).mean()
+            };
             table.push([
                 Cell::text(one.fabric),
                 Cell::text(one.pattern.clone()),
                 Cell::count(*entries),
-                percent(both.plain.failure_rate()),
-                percent(both.minimum.failure_rate()),
+                percent(mean(|both| both.plain.failure_rate())),
+                percent(mean(|both| both.minimum.failure_rate())),
             ]);
         }
     }
@@ -72,23 +80,24 @@ pub(super) fn plots(outcomes: &[Outcome]) -> [Plot; 2] {
             Figure::Bars(Bars { y, categories: categories.collect(), series: series.collect() });
         Plot { name: name.to_owned(), title: title.to_owned(), figure }
     };
-    let taken = |survey: Survey| {
-        f64::from(u32::try_from(survey.entries).expect("entries are counted in 32 bits"))
+    let mean = |one: &Outcome, both: &[Both], value: fn(&Survey) -> f64| {
+        [
+            one.sample(both.iter().map(|both| value(&both.plain))).mean(),
+            one.sample(both.iter().map(|both| value(&both.minimum))).mean(),
+        ]
     };
     [
         bars(
             "fig19-entries",
             "Entries taken by all communicators (figure 19)",
             Axis::log("entries"),
-            &|one| [taken(one.endless.plain), taken(one.endless.minimum)],
+            &|one| mean(one, &one.endless, |survey| survey.entries as f64),
         ),
         bars(
             "fig20-failures",
             &format!("Creations failed, {ENTRIES} entries in a switch (figure 20)"),
             Axis::linear("failed in %"),
-            &|one| {
-                [one.limited.plain, one.limited.minimum].map(|survey| 100.0 * survey.failure_rate())
-            },
+            &|one| mean(one, &one.limited, |survey| 100.0 * survey.failure_rate()),
         ),
     ]
 }

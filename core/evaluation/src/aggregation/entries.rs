@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use fabricast_collectives::{Fabric, Method, Survey, survey};
-use fabricast_routing::{MR4LMS_FABRICS, MgidSpace, Mr4lmsPattern, PatternGroup};
+use fabricast_routing::{MR4LMS_FABRICS, MgidSpace, Mr4lmsPattern, PatternGroup, PatternShape};
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{EndpointId, TableKind};
 
 use super::parameters::LIMITS;
 use crate::experiment::{ExperimentError, Run};
+use crate::sample::Sample;
 
 /// Entries of a switch (§6.2.2).
 pub(super) const ENTRIES: u32 = 16;
@@ -35,12 +36,12 @@ pub(super) const FABRICS: [(&str, &str); 2] = [
 pub(super) struct Outcome {
     pub(super) fabric: &'static str,
     pub(super) pattern: String,
-    /// With entries without end.
-    pub(super) endless: Both,
+    /// With entries without end; of every seed if chance has a part in the pattern, else once.
+    pub(super) endless: Vec<Both>,
     /// Results with [`ENTRIES`] entries in each switch.
-    pub(super) limited: Both,
+    pub(super) limited: Vec<Both>,
     /// Results with [`FEWER`] entries in each switch.
-    pub(super) fewer: Vec<Both>,
+    pub(super) fewer: Vec<[Both; FEWER.len()]>,
 }
 
 /// The plain method and ours.
@@ -52,11 +53,20 @@ pub(super) struct Both {
 
 impl Outcome {
     /// The part of the plain method's entries that ours saves, from 0 to 1.
-    pub(super) fn saved(&self) -> f64 {
-        let count = |survey: &Survey| {
-            f64::from(u32::try_from(survey.entries).expect("entries are counted in 32 bits"))
-        };
-        1.0 - count(&self.endless.minimum) / count(&self.endless.plain)
+    pub(super) fn saved(&self) -> Sample {
+        self.sample(
+            self.endless
+                .iter()
+                .map(|both| 1.0 - both.minimum.entries as f64 / both.plain.entries as f64),
+        )
+    }
+
+    /// Makes a sample of values of the seeds.
+    pub(super) fn sample(&self, values: impl Iterator<Item = f64>) -> Sample {
+        match self.pattern.starts_with("random") {
+            true => values.collect(),
+            false => Sample::from_certain(values),
+        }
     }
 }
 
@@ -69,15 +79,23 @@ pub(super) fn measure(run: &Run<'_>) -> Result<Vec<Outcome>, ExperimentError> {
         let graph = Arc::new(spec.generate().map_err(ExperimentError::at(*name))?);
         let fabric = Fabric::detect(graph);
         for pattern in patterns {
-            let groups = communicators(pattern, &fabric, run.seed)
-                .map_err(ExperimentError::at(pattern.name()))?;
-            outcomes.push(Outcome {
+            let once =
+                if matches!(pattern.shape, PatternShape::Random(_)) { usize::MAX } else { 1 };
+            let mut outcome = Outcome {
                 fabric: name,
                 pattern: pattern.name(),
-                endless: both(&fabric, &groups, u32::MAX),
-                limited: both(&fabric, &groups, ENTRIES),
-                fewer: FEWER.map(|entries| both(&fabric, &groups, entries)).to_vec(),
-            });
+                endless: Vec::new(),
+                limited: Vec::new(),
+                fewer: Vec::new(),
+            };
+            for seed in run.all_seeds().take(once) {
+                let groups = communicators(pattern, &fabric, seed)
+                    .map_err(ExperimentError::at(pattern.name()))?;
+                outcome.endless.push(both(&fabric, &groups, u32::MAX));
+                outcome.limited.push(both(&fabric, &groups, ENTRIES));
+                outcome.fewer.push(FEWER.map(|entries| both(&fabric, &groups, entries)));
+            }
+            outcomes.push(outcome);
         }
     }
     Ok(outcomes)

@@ -1,9 +1,9 @@
 //! The tables and plots of the experiment on aggregation trees.
 
-use fabricast_collectives::{ChoiceTable, Operation, Trade, TreeKind};
+use fabricast_collectives::{ChoiceTable, CostParameters, Operation, Trade, TreeKind};
 
-use super::parameters::{LIMITS, MOST, PARAMETERS};
-use super::timing::{Kind, SIZES, Tree, WIDE, WIDTH, modelled_us};
+use super::parameters::{LIMITS, MOST};
+use super::timing::{Kind, SIZES, Tree, WIDE, WIDTH, modelled_us, switch_tree_us};
 use super::{claims, congestion, creations, entries, simulated, timing};
 use crate::experiment::Run;
 use crate::plot::{Axis, Figure, Plot, Series, Style};
@@ -12,22 +12,29 @@ use crate::report::{Cell, Report, Table};
 /// Level of the leaf switches in the test fabric's groups.
 const LEAF: usize = 1;
 
-/// Puts the report together.
 /// Everything that was found.
 pub(super) struct Found {
+    /// The cost model.
+    pub(super) parameters: CostParameters,
     pub(super) idle: timing::Idle,
     pub(super) noisy: congestion::Noisy,
     pub(super) simulated: simulated::Simulated,
     pub(super) outcomes: Vec<entries::Outcome>,
 }
 
+/// Puts the report together.
 pub(super) fn report(run: &Run<'_>, found: &Found) -> Report {
-    let mut report =
-        Report { claims: claims::claims(found), notes: notes(run, found), ..Report::default() };
+    let mut report = Report {
+        claims: claims::claims(found, run.hardware.is_ours),
+        laws: claims::laws(found),
+        not_compared: claims::NOT_COMPARED.to_vec(),
+        notes: notes(run, found),
+        ..Report::default()
+    };
     let parts = [
         model_by_processes(found),
         model_by_size(found),
-        width_curve(),
+        width_curve(found),
         latency_by_processes(found),
         latency_by_size(found),
         noise(found),
@@ -38,23 +45,23 @@ pub(super) fn report(run: &Run<'_>, found: &Found) -> Report {
         report.tables.push(table);
         report.plots.push(plot);
     }
-    report.tables.extend([widths(), choice(), crossings(found), lower(found)]);
+    report.tables.extend([widths(found), choice(found), crossings(found), lower(found)]);
     let outcomes = &found.outcomes;
     report.tables.extend([creations::entries(outcomes), creations::fewer(outcomes)]);
     report.plots.extend(creations::plots(outcomes));
+    report.tables.push(run.hardware.table(&run.hardware.aggregation));
     report
 }
 
 fn notes(run: &Run<'_>, found: &Found) -> Vec<String> {
     let mut notes = vec![
-        format!(
-            "Constants: δl = 1.12 us over 4 links and θ = 0.01 us are published; β = {} and γ = {} us \
-             per byte are ours, so that sizes above 8 bytes show the course, not the paper's times.",
-            PARAMETERS.store_us_per_byte, PARAMETERS.reduce_us_per_byte
-        ),
-        "`model` is equations (1) to (4) of a complete tree, `packets` follows every packet of the real \
-         tree through the test fabric of figure 3 (512 ports, 16 on a leaf switch, two on a node). The \
-         paper's measured curves are pictures that cannot be read."
+        "Constants: δl = 1.12 us over 4 links and θ = 0.01 us are published; what a byte costs is ours, so that sizes \
+         above 8 bytes show the course, not the paper's times."
+            .to_owned(),
+        "`complete` is equations (1) to (4) of a complete tree, `model` equations (1) and (2) with the height, radius \
+         and most children of the real tree, `packets` follows every packet of the real tree through the test fabric \
+         of figure 3 (512 ports, 16 on a leaf switch, two on a node). The paper's measured curves are pictures that \
+         cannot be read."
             .to_owned(),
         format!(
             "Noise: packets hold the one link of a leaf switch for {:.3} us each, which is fitted to the \
@@ -62,21 +69,18 @@ fn notes(run: &Run<'_>, found: &Found) -> Vec<String> {
             found.noisy.hold_us
         ),
         format!(
-            "`simulated` is the packet-level simulator with the model's constants (1.12 us over 4 links, 10 ns to \
-             match a packet, 10 GB/s), every process on a port of its own and packets of 64 bytes that share links and \
-             buffers; a way by one switch takes 0.51 us instead of 0.56. Its noise is real traffic on four \
-             fifths of every leaf switch's one link, both ways, in packets of {} bytes: of the powers of two the \
-             length that comes nearest to the published 32 % at 64 processes.",
-            found.simulated.noise_bytes
+            "`simulated` is the packet-level simulator with the model's constants, every process on a port of its own, \
+             the two of a node without the fabric between them, and packets of 64 bytes that share links and buffers. \
+             Its noise is real traffic on four fifths of every leaf switch's one link, both ways, in packets of {} \
+             bytes: of the powers of two the length that comes nearest to the published 32 % at 64 processes. {} \
+             seeds from {} on.",
+            found.simulated.noise_bytes, run.seeds, run.seed
         ),
         "Of the five patterns the text names two; the cubes and the number of random groups are those of \
          MR4LMS for a fabric of this size."
             .to_owned(),
         "74.51 % of the 3 468 communicators of 34x34x34 are 2 584, a whole number; of the other patterns' \
          it is none."
-            .to_owned(),
-        "With 1 024 random groups instead of 404 the plain method fails for 75 % of them on the pruned \
-         fabric (`core/collectives/tests/paper.rs`)."
             .to_owned(),
     ];
     if run.quick {
@@ -136,17 +140,19 @@ const LATENCY: &str = "latency in us";
 /// Broadcast of 8 bytes over processes: the model and every packet (figure 4).
 fn model_by_processes(found: &Found) -> (Table, Plot) {
     let row = |tree: &Tree| {
-        let model = modelled_us(TreeKind::Adapter, tree.processes, WIDTH, 8);
+        let costs = &found.parameters;
+        let complete = modelled_us(costs, TreeKind::Adapter, tree.processes, [WIDTH, 8]);
         let simulated = found.simulated.time(Kind::Ary, tree.processes);
         let simulated = simulated.expect("the same trees were simulated").idle_us;
-        (tree.processes, vec![model, tree.broadcast_us(&PARAMETERS, 8), simulated])
+        let (model, packets) = (tree.own_model_us(costs, 8), tree.broadcast_us(costs, 8));
+        (tree.processes, vec![complete, model, packets, simulated])
     };
     Lines {
         name: "fig4-model-by-processes",
         title: "Broadcast of 8 bytes, 32-ary tree: model, packets and simulator (figure 4)",
         x: processes(),
         y: LATENCY,
-        columns: ["model", "packets", "simulated"].map(str::to_owned).to_vec(),
+        columns: ["complete", "model", "packets", "simulated"].map(str::to_owned).to_vec(),
         rows: found.idle.of(Kind::Ary).map(row).collect(),
     }
     .draw()
@@ -156,8 +162,8 @@ fn model_by_processes(found: &Found) -> (Table, Plot) {
 fn model_by_size(found: &Found) -> (Table, Plot) {
     let tree = found.idle.whole(Kind::Ary);
     let row = |bytes: u32| {
-        let model = modelled_us(TreeKind::Adapter, MOST, WIDTH, bytes);
-        (bytes, vec![model, tree.broadcast_us(&PARAMETERS, bytes)])
+        let costs = &found.parameters;
+        (bytes, vec![tree.own_model_us(costs, bytes), tree.broadcast_us(costs, bytes)])
     };
     Lines {
         name: "fig5-model-by-size",
@@ -171,8 +177,8 @@ fn model_by_size(found: &Found) -> (Table, Plot) {
 }
 
 /// F(k) over the width (figure 6).
-fn width_curve() -> (Table, Plot) {
-    let trade = Trade::new(&PARAMETERS, Operation::Barrier, 0);
+fn width_curve(found: &Found) -> (Table, Plot) {
+    let trade = Trade::new(&found.parameters, Operation::Barrier, 0);
     Lines {
         name: "fig6-width",
         title: "F(k) of barrier and broadcast over 512 processes (figure 6)",
@@ -197,7 +203,7 @@ fn latency_by_processes(found: &Found) -> (Table, Plot) {
     let trees: Vec<Vec<&Tree>> = Kind::ALL.map(|kind| found.idle.of(kind).collect()).to_vec();
     let row = |at: usize| {
         let times = [8, 2_048].into_iter().flat_map(|bytes| {
-            trees.iter().map(move |trees| trees[at].broadcast_us(&PARAMETERS, bytes))
+            trees.iter().map(move |trees| trees[at].broadcast_us(&found.parameters, bytes))
         });
         (trees[0][at].processes, times.collect())
     };
@@ -215,7 +221,7 @@ fn latency_by_processes(found: &Found) -> (Table, Plot) {
 /// Three adapter trees over sizes (figure 13).
 fn latency_by_size(found: &Found) -> (Table, Plot) {
     let row = |bytes: u32| {
-        let time = |kind| found.idle.whole(kind).broadcast_us(&PARAMETERS, bytes);
+        let time = |kind| found.idle.whole(kind).broadcast_us(&found.parameters, bytes);
         (bytes, Kind::ALL.map(time).to_vec())
     };
     Lines {
@@ -250,7 +256,7 @@ fn noise(found: &Found) -> (Table, Plot) {
 /// The same on the packet-level simulator.
 fn simulated(found: &Found) -> (Table, Plot) {
     let rows = found.simulated.times.chunks(Kind::ALL.len()).map(|same| {
-        let noisy = same.iter().map(|time| time.noisy_us);
+        let noisy = same.iter().map(|time| time.noisy_us.mean());
         (same[0].processes, noisy.chain(same.iter().map(|time| time.idle_us)).collect())
     });
     Lines {
@@ -270,13 +276,17 @@ fn kinds(found: &Found) -> (Table, Plot) {
     let row = |tree: &Tree| {
         let processes = tree.processes;
         let times = [8, 2_048].into_iter().flat_map(|bytes| {
-            let adapter = modelled_us(TreeKind::Adapter, processes, WIDE, bytes);
-            let switch = modelled_us(TreeKind::Switch, processes, WIDE, bytes);
-            [adapter, tree.broadcast_us(&PARAMETERS, bytes), switch]
+            let costs = &found.parameters;
+            [
+                modelled_us(costs, TreeKind::Adapter, processes, [WIDE, bytes]),
+                tree.broadcast_us(costs, bytes),
+                modelled_us(costs, TreeKind::Switch, processes, [WIDE, bytes]),
+                switch_tree_us(costs, processes, bytes),
+            ]
         });
         (processes, times.collect())
     };
-    let columns = ["adapter, model", "adapter, packets", "switch, model"];
+    let columns = ["adapter, complete", "adapter, packets", "switch, complete", "switch, packets"];
     Lines {
         name: "fig18-adapter-and-switch-trees",
         title: "Broadcast on a 64-ary adapter tree and on a switch tree (figure 18)",
@@ -292,14 +302,14 @@ fn kinds(found: &Found) -> (Table, Plot) {
 }
 
 /// Widths within 0.1 us of the best (table 2).
-fn widths() -> Table {
+fn widths(found: &Found) -> Table {
     let title =
         "Widths of adapter trees by operation and size, within 0.1 us of the best (table 2)";
     let mut table =
         Table::new("table2-widths", title, &["operation", "bytes", "min", "best", "max"]);
     for operation in Operation::ALL {
         for bytes in [0, 8, 64, 256, 1_024, 4_096, 16_384] {
-            let trade = Trade::new(&PARAMETERS, operation, bytes);
+            let trade = Trade::new(&found.parameters, operation, bytes);
             let range = trade.width_range(MOST, MOST - 1, LIMITS.tolerance_us);
             table.push([
                 Cell::text(operation.name()),
@@ -314,11 +324,11 @@ fn widths() -> Table {
 }
 
 /// The kind of tree by operation and size (table 3).
-fn choice() -> Table {
+fn choice(found: &Found) -> Table {
     let title = "Kind of tree by operation and size, 512 processes (table 3)";
     let columns = ["operation", "up to bytes", "tree", "adapter in us", "switch in us"];
     let mut table = Table::new("table3-choice", title, &columns);
-    let choices = ChoiceTable::new(&PARAMETERS, MOST, &LIMITS);
+    let choices = ChoiceTable::new(&found.parameters, MOST, &LIMITS);
     // Rows of one operation and kind differ in widths only.
     for same in choices.rows().chunk_by(|a, b| (a.operation, a.kind) == (b.operation, b.kind)) {
         let Some(last) = same.last() else { continue };
@@ -340,11 +350,11 @@ fn choice() -> Table {
 /// Packets between leaf switches (figure 16).
 fn crossings(found: &Found) -> Table {
     let title = "Packets between leaf switches of 512 processes (figure 16)";
-    let columns = ["tree", "all", "most between two switches", "most into one switch"];
+    let columns = ["tree", "all", "most between two switches", "most on one link of a leaf switch"];
     let mut table = Table::new("fig16-crossings", title, &columns);
     for kind in Kind::ALL {
         let crossed = Crossed::of(found.idle.whole(kind));
-        let counts = [crossed.all, crossed.pair, crossed.into].map(Cell::count);
+        let counts = [crossed.all, crossed.pair, crossed.link].map(Cell::count);
         table.push([Cell::text(kind.name())].into_iter().chain(counts));
     }
     table
@@ -355,21 +365,23 @@ pub(super) struct Crossed {
     all: u32,
     /// From one switch to another, at most.
     pub(super) pair: u32,
-    /// Into one switch, at most.
-    pub(super) into: u32,
+    /// On the one link of a leaf switch of the pruned fabric, in one direction, at most.
+    pub(super) link: u32,
 }
 
 impl Crossed {
     pub(super) fn of(tree: &Tree) -> Self {
         let crossings = tree.tree.crossings(&tree.nesting, LEAF);
-        let mut into = std::collections::BTreeMap::<u32, u32>::new();
+        let mut links = std::collections::BTreeMap::<(bool, u32), u32>::new();
         for crossing in &crossings {
-            *into.entry(crossing.to).or_default() += crossing.packets;
+            for link in [(true, crossing.from), (false, crossing.to)] {
+                *links.entry(link).or_default() += crossing.packets;
+            }
         }
         Self {
-            all: into.values().sum(),
+            all: crossings.iter().map(|crossing| crossing.packets).sum(),
             pair: crossings.iter().map(|crossing| crossing.packets).max().unwrap_or(0),
-            into: into.into_values().max().unwrap_or(0),
+            link: links.into_values().max().unwrap_or(0),
         }
     }
 }
@@ -390,7 +402,9 @@ fn lower(found: &Found) -> Table {
     for time in found.noisy.times.iter().filter(|time| time.kind == Kind::Ary) {
         let processes = time.processes;
         let followed = others.map(|kind| percent(found.noisy.lower(kind, processes)));
-        let simulated = others.map(|kind| percent(found.simulated.lower(kind, processes)));
+        let simulated = others.map(|kind| {
+            percent(found.simulated.lower(kind, processes).map(|sample| sample.mean()))
+        });
         table.push([Cell::count(processes)].into_iter().chain(followed).chain(simulated));
     }
     table

@@ -13,44 +13,28 @@ use fabricast_simulator::{
 use fabricast_topology::{EndpointId, Graph, Peer, PortId};
 
 use super::congestion::FITTED;
-use super::timing::{Kind, Tree, WIDTH};
+use super::timing::{Kind, OF_A_LEAF, OF_A_NODE, Tree, WIDTH};
 use crate::experiment::{ExperimentError, Run};
+use crate::hardware::{Aggregation, ps};
 use crate::routing::{Fabric, Refusal};
+use crate::sample::Sample;
 
 /// 512 processes, each with an endpoint of its own.
 const WIDE: &str = "kind = 'leaf-spine'\nleaves = 32\nspines = 16\nendpoints_per_leaf = 16\n";
 const PRUNED: &str = "kind = 'leaf-spine'\nleaves = 32\nspines = 1\nendpoints_per_leaf = 17\n";
 const LEAVES: u32 = 32;
-/// Processes of a leaf switch.
-const OF_A_LEAF: u32 = 16;
 
-/// The cost model's constants as a fabric: four links and three switches take 1.12 us, a byte 0.1
-/// ns.
-const MODEL: Model = Model {
-    ps_per_byte: 100,
-    wire_ps: 205_000,
-    switch_ps: 100_000,
-    channels: 1,
-    buffer_bytes: 16_384,
-    multicast: MulticastPolicy::Bulletin,
-};
-/// Bytes of a packet beside its data.
-const HEADER: u32 = 56;
-/// The cost model's θ.
-const MATCH_PS: u64 = 10_000;
-/// From the end of a broadcast to the next one.
-const PAUSE_PS: u64 = 1_000_000;
 const BYTES: u32 = 8;
 /// Lengths that the noise's packets may have.
 const LENGTHS: [u32; 7] = [128, 256, 512, 1_024, 2_048, 4_096, 8_192];
 
-/// The mean time of one tree's broadcasts of 8 bytes, in microseconds.
-#[derive(Clone, Copy, Debug)]
+/// The mean time of one tree's broadcasts of 8 bytes, in microseconds; with noise of every seed.
+#[derive(Clone, Debug)]
 pub(super) struct Time {
     pub(super) processes: u32,
     pub(super) kind: Kind,
     pub(super) idle_us: f64,
-    pub(super) noisy_us: f64,
+    pub(super) noisy_us: Sample,
 }
 
 /// Latencies of all trees, in microseconds.
@@ -74,8 +58,8 @@ impl Simulated {
         let hierarchical = Tree::new(Kind::Hierarchical, processes, WIDTH)?;
         let mut nearest = (f64::MAX, 0);
         for bytes in LENGTHS {
-            let ours = pruned.broadcast_us(&hierarchical, bytes)?;
-            let lower = 1.0 - ours / pruned.broadcast_us(&nomial, bytes)?;
+            let ours = pruned.broadcast_us(&hierarchical, bytes, run.seed)?;
+            let lower = 1.0 - ours / pruned.broadcast_us(&nomial, bytes, run.seed)?;
             let apart = (lower - published).abs();
             if apart < nearest.0 {
                 nearest = (apart, bytes);
@@ -86,8 +70,10 @@ impl Simulated {
         for processes in counts.iter().copied() {
             for kind in Kind::ALL {
                 let tree = Tree::new(kind, processes, WIDTH)?;
-                let idle_us = wide.broadcast_us(&tree, 0)?;
-                let noisy_us = pruned.broadcast_us(&tree, noise_bytes)?;
+                let idle_us = wide.broadcast_us(&tree, 0, run.seed)?;
+                let seeds = run.all_seeds();
+                let noisy_us = seeds.map(|seed| pruned.broadcast_us(&tree, noise_bytes, seed));
+                let noisy_us = noisy_us.collect::<Result<_, _>>()?;
                 times.push(Time { processes, kind, idle_us, noisy_us });
             }
         }
@@ -100,10 +86,11 @@ impl Simulated {
     }
 
     /// Share by which the hierarchical tree's latency under noise is lower than another's, from 0
-    /// to 1.
-    pub(super) fn lower(&self, than: Kind, processes: u32) -> Option<f64> {
-        let ours = self.time(Kind::Hierarchical, processes)?.noisy_us;
-        Some(1.0 - ours / self.time(than, processes)?.noisy_us)
+    /// to 1, of every seed.
+    pub(super) fn lower(&self, than: Kind, processes: u32) -> Option<Sample> {
+        let ours = &self.time(Kind::Hierarchical, processes)?.noisy_us;
+        let than = &self.time(than, processes)?.noisy_us;
+        Some(ours.with(than, |ours, than| 1.0 - ours / than))
     }
 }
 
@@ -112,7 +99,7 @@ struct BusyFabric {
     fabric: Fabric,
     endpoints_per_leaf: u32,
     rounds: u32,
-    seed: u64,
+    hardware: Aggregation,
 }
 
 impl BusyFabric {
@@ -120,12 +107,18 @@ impl BusyFabric {
         let fabric = Fabric::described("the test fabric", text)?;
         let endpoints_per_leaf = fabric.endpoints() / LEAVES;
         let rounds = if run.quick { 8 } else { 200 };
-        Ok(Self { fabric, endpoints_per_leaf, rounds, seed: run.seed })
+        let hardware = run.hardware.aggregation;
+        Ok(Self { fabric, endpoints_per_leaf, rounds, hardware })
+    }
+
+    /// The cost model's constants as a fabric.
+    fn model(&self) -> Model {
+        self.hardware.link.model(MulticastPolicy::Bulletin)
     }
 
     /// The mean time of a broadcast and its acknowledgement, with noise in packets of a length or,
     /// at 0, without.
-    fn broadcast_us(&self, tree: &Tree, noise_bytes: u32) -> Result<f64, Refusal> {
+    fn broadcast_us(&self, tree: &Tree, noise_bytes: u32, seed: u64) -> Result<f64, Refusal> {
         let graph = &self.fabric.graph;
         let place = |process| {
             EndpointId(process / OF_A_LEAF * self.endpoints_per_leaf + process % OF_A_LEAF)
@@ -138,22 +131,22 @@ impl BusyFabric {
         let spec = CollectiveSpec {
             operation: Operation::Broadcast(BYTES),
             rounds: self.rounds,
-            header_bytes: HEADER,
+            header_bytes: self.hardware.adapter.header_bytes,
             fan_in: WIDTH,
-            match_ps: MATCH_PS,
-            software_ps: PAUSE_PS,
+            match_ps: ps(self.hardware.adapter.match_ns),
+            software_ps: ps(self.hardware.adapter.pause_ns),
             noise_ps: 0,
-            seed: self.seed,
+            seed,
         };
         let parents: Vec<Option<u32>> =
             (0..tree.processes).map(|process| tree.tree.parent(process)).collect();
         let collective =
             Collective::new(spec, &processes, vec![vec![multicast]], graph.endpoint_count())?
                 .gathering(0, &parents)?;
-        let load = WithNoise::new(self, collective, noise_bytes);
+        let load = WithNoise::new(self, collective, noise_bytes, seed);
         let fat_tree = self.fabric.fat_tree()?;
         let mut simulator =
-            Simulator::new(Network { graph, fat_tree, routes: &routes }, MODEL, load)?;
+            Simulator::new(Network { graph, fat_tree, routes: &routes }, self.model(), load)?;
         simulator.run_until(u64::MAX)?;
         let rounds = simulator.workload().collective.rounds();
         let sum: u64 = rounds.iter().map(|round| round.done_ps - round.begun_ps).sum();
@@ -185,19 +178,36 @@ struct WithNoise {
     collective: Collective,
     endpoints_per_leaf: u32,
     bytes: u32,
+    /// Mean time from a packet of the noise to the next, so that they take four fifths of a link.
+    gap_ps: u64,
     /// By leaf switch: when its next packet is made.
     next_ps: Vec<u64>,
     chance: Vec<Chance>,
 }
 
 impl WithNoise {
-    fn new(busy: &BusyFabric, collective: Collective, bytes: u32) -> Self {
+    fn new(busy: &BusyFabric, collective: Collective, bytes: u32, seed: u64) -> Self {
         let mut chance: Vec<Chance> =
-            (0..LEAVES).map(|leaf| Chance::new(busy.seed, leaf.into())).collect();
-        let gap_ps = gap_ps(bytes);
+            (0..LEAVES).map(|leaf| Chance::new(seed, leaf.into())).collect();
+        let gap_ps = busy.model().sending_ps(bytes) * 5 / 4;
         let next_ps = chance.iter_mut().map(|chance| chance.wait_ps(gap_ps)).collect();
         let endpoints_per_leaf = busy.endpoints_per_leaf;
-        Self { collective, endpoints_per_leaf, bytes, next_ps, chance }
+        Self { collective, endpoints_per_leaf, bytes, gap_ps, next_ps, chance }
+    }
+
+    /// Processes of one node hand packets to each other inside it.
+    fn within_node(&self, from: EndpointId, packet: Packet) -> Packet {
+        let node = |endpoint: EndpointId| {
+            let (leaf, slot) =
+                (endpoint.0 / self.endpoints_per_leaf, endpoint.0 % self.endpoints_per_leaf);
+            (leaf, slot / OF_A_NODE)
+        };
+        match packet.route {
+            Route::Unicast(to) if node(to) == node(from) => {
+                Packet { route: Route::Inside(to), ..packet }
+            }
+            Route::Unicast(_) | Route::Inside(_) | Route::Tree(_) => packet,
+        }
     }
 
     /// The leaf switch whose noise an endpoint makes.
@@ -208,11 +218,6 @@ impl WithNoise {
     }
 }
 
-/// Mean time from a packet of the noise to the next, so that they take four fifths of a link.
-fn gap_ps(bytes: u32) -> u64 {
-    MODEL.sending_ps(bytes) * 5 / 4
-}
-
 impl Workload for WithNoise {
     fn act(&mut self, now_ps: u64, at: EndpointId) -> Option<u64> {
         if self.makes_noise(at).is_some() { None } else { self.collective.act(now_ps, at) }
@@ -220,7 +225,10 @@ impl Workload for WithNoise {
 
     fn next(&mut self, now_ps: u64, from: EndpointId, channel: u8) -> Offer {
         let Some(leaf) = self.makes_noise(from) else {
-            return self.collective.next(now_ps, from, channel);
+            return match self.collective.next(now_ps, from, channel) {
+                Offer::Send(packet) => Offer::Send(self.within_node(from, packet)),
+                offer @ (Offer::At(_) | Offer::Nothing) => offer,
+            };
         };
         if self.bytes == 0 || self.collective.running() == 0 {
             return Offer::Nothing;
@@ -230,7 +238,7 @@ impl Workload for WithNoise {
         if born_ps > now_ps {
             return Offer::At(born_ps);
         }
-        *next_ps += self.chance[leaf as usize].wait_ps(gap_ps(self.bytes));
+        *next_ps += self.chance[leaf as usize].wait_ps(self.gap_ps);
         let to = (leaf + LEAVES / 2) % LEAVES * self.endpoints_per_leaf + OF_A_LEAF;
         let route = Route::Unicast(EndpointId(to));
         Offer::Send(Packet { route, bytes: self.bytes, born_ps, tag: 0 })
@@ -246,29 +254,45 @@ impl Workload for WithNoise {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hardware::Hardware;
 
     fn busy(text: &str) -> BusyFabric {
         let fabric = Fabric::described("the test fabric", text).unwrap();
         let endpoints_per_leaf = fabric.endpoints() / LEAVES;
-        BusyFabric { fabric, endpoints_per_leaf, rounds: 20, seed: 1 }
+        let hardware = Hardware::ours().aggregation;
+        BusyFabric { fabric, endpoints_per_leaf, rounds: 20, hardware }
     }
 
     #[test]
     fn a_broadcast_on_one_leaf_switch_takes_the_closed_form() {
-        // There and back by one switch, and two children's packets matched, the result before them.
+        // There and back by one switch, and two children's packets matched, of which the one from
+        // the root's own node came first; before them the result.
         let tree = Tree::new(Kind::Ary, 3, WIDTH).unwrap();
-        let way = 2 * MODEL.zero_load_ps(1, HEADER) + MODEL.sending_ps(BYTES);
-        let expected = (way + MATCH_PS + 2 * MATCH_PS) as f64 / 1e6;
-        let ours = busy(WIDE).broadcast_us(&tree, 0).unwrap();
+        let busy = busy(WIDE);
+        let (model, header) = (busy.model(), busy.hardware.adapter.header_bytes);
+        let match_ps = ps(busy.hardware.adapter.match_ns);
+        let way = 2 * model.zero_load_ps(1, header) + model.sending_ps(BYTES);
+        let expected = (way + match_ps + match_ps) as f64 / 1e6;
+        let ours = busy.broadcast_us(&tree, 0, 1).unwrap();
         assert!((ours - expected).abs() < 1e-9, "{ours} against {expected}");
+    }
+
+    #[test]
+    fn two_processes_of_a_node_do_not_use_the_fabric() {
+        let tree = Tree::new(Kind::Ary, 2, WIDTH).unwrap();
+        let busy = busy(WIDE);
+        let ours = busy.broadcast_us(&tree, 0, 1).unwrap();
+        let multicast = busy.model().zero_load_ps(1, busy.hardware.adapter.header_bytes + BYTES);
+        let expected = (multicast + 2 * ps(busy.hardware.adapter.match_ns)) as f64 / 1e6;
+        assert!((ours - expected).abs() < 1e-5, "{ours} against {expected}");
     }
 
     #[test]
     fn noise_takes_the_share_of_the_link_that_is_said() {
         let busy = busy(PRUNED);
         let tree = Tree::new(Kind::Hierarchical, 64, WIDTH).unwrap();
-        let quiet = busy.broadcast_us(&tree, 0).unwrap();
-        let noisy = busy.broadcast_us(&tree, 4_096).unwrap();
+        let quiet = busy.broadcast_us(&tree, 0, 1).unwrap();
+        let noisy = busy.broadcast_us(&tree, 4_096, 1).unwrap();
         // Each of six crossings at least finds a packet under way four times out of five.
         assert!(noisy > quiet + 0.5, "{noisy} against {quiet}");
     }

@@ -6,12 +6,15 @@ use fabricast_collectives::{
 };
 use thiserror::Error;
 
-use super::parameters::{MOST, PARAMETERS};
+use super::parameters::LIMITS;
 
 /// Width of the adapter trees that are compared (§6.1).
 pub(super) const WIDTH: u32 = 32;
 /// Width of both kinds of trees in §6.2.1.
 pub(super) const WIDE: u32 = 64;
+/// Processes of a leaf switch, and of a node.
+pub(super) const OF_A_LEAF: u32 = 16;
+pub(super) const OF_A_NODE: u32 = 2;
 /// Sizes of messages, in bytes.
 pub(super) const SIZES: [u32; 9] = [8, 16, 32, 64, 128, 256, 512, 1_024, 2_048];
 
@@ -54,8 +57,8 @@ pub(super) struct Tree {
 
 /// Groups the first processes of the test fabric: two on a node, 16 on a leaf switch.
 pub(super) fn nesting(processes: u32) -> Result<Nesting, NestingError> {
-    let nodes: Vec<u32> = (0..processes).map(|process| process / 2).collect();
-    let leaves: Vec<u32> = (0..processes).map(|process| process / 16).collect();
+    let nodes: Vec<u32> = (0..processes).map(|process| process / OF_A_NODE).collect();
+    let leaves: Vec<u32> = (0..processes).map(|process| process / OF_A_LEAF).collect();
     let divisions = [Division { links: 0, keys: &nodes }, Division { links: 2, keys: &leaves }];
     Nesting::new(processes, &divisions, 4)
 }
@@ -75,20 +78,71 @@ impl Tree {
     pub(super) fn broadcast_us(&self, parameters: &CostParameters, bytes: u32) -> f64 {
         let links = |a, b| self.nesting.links(a, b);
         let gathered = self.tree.gather_us(parameters, Operation::Broadcast, bytes, links);
-        gathered + sent_back_us(parameters, bytes)
+        gathered + self.sent_back_us(parameters, bytes)
+    }
+
+    /// The time of the way back of a broadcast by multicast to the farthest process, in
+    /// microseconds.
+    pub(super) fn sent_back_us(&self, parameters: &CostParameters, bytes: u32) -> f64 {
+        parameters.distribute_us(&self.shape(), Operation::Broadcast, bytes)
+    }
+
+    /// The time of a broadcast by equations (1) and (2) with this tree's own height, radius and
+    /// most children, in microseconds.
+    pub(super) fn own_model_us(&self, parameters: &CostParameters, bytes: u32) -> f64 {
+        parameters.total_us(&self.shape(), Operation::Broadcast, bytes)
+    }
+
+    fn shape(&self) -> Shape {
+        let root = self.tree.root();
+        let farthest = (0..self.processes).map(|process| self.nesting.links(process, root)).max();
+        Shape {
+            kind: TreeKind::Adapter,
+            height: f64::from(self.tree.height()),
+            children: f64::from(self.tree.degree()),
+            radius_links: f64::from(self.tree.radius(|a, b| self.nesting.links(a, b))),
+            multicast_links: f64::from(farthest.unwrap_or(0)),
+        }
     }
 }
 
-/// The time of the way back of a broadcast by multicast, in microseconds.
-pub(super) fn sent_back_us(parameters: &CostParameters, bytes: u32) -> f64 {
-    let shape: Shape = parameters.complete(TreeKind::Adapter, MOST, WIDTH);
-    parameters.distribute_us(&shape, Operation::Broadcast, bytes)
+/// The time of a broadcast by equations (1) to (4) of a complete tree, in microseconds.
+pub(super) fn modelled_us(
+    parameters: &CostParameters,
+    kind: TreeKind,
+    processes: u32,
+    [width, bytes]: [u32; 2],
+) -> f64 {
+    let shape = parameters.complete(kind, processes, width);
+    parameters.total_us(&shape, Operation::Broadcast, bytes)
 }
 
-/// The time of a broadcast by equations (1) to (4), in microseconds.
-pub(super) fn modelled_us(kind: TreeKind, processes: u32, width: u32, bytes: u32) -> f64 {
-    let shape = PARAMETERS.complete(kind, processes, width);
-    PARAMETERS.total_us(&shape, Operation::Broadcast, bytes)
+/// The time of a broadcast on a tree of switches with its root at the top, packet by packet, in
+/// microseconds: every leaf switch with its processes' packets, or, if the root can have all
+/// processes as children, the root alone.
+pub(super) fn switch_tree_us(parameters: &CostParameters, processes: u32, bytes: u32) -> f64 {
+    let per_child = parameters.per_child_us(Operation::Broadcast, bytes);
+    let link = parameters.link_us;
+    let gathered = if processes <= LIMITS.switch_children {
+        2.0 * link + f64::from(processes) * per_child
+    } else {
+        let leaves = processes.div_ceil(OF_A_LEAF);
+        let last = processes - (leaves - 1) * OF_A_LEAF;
+        let at_root = |of_leaf: u32| 2.0 * link + f64::from(of_leaf) * per_child;
+        // Leaves that have fewer processes are heard first.
+        let mut arrivals: Vec<f64> = (1..leaves).map(|_| at_root(OF_A_LEAF)).collect();
+        arrivals.push(at_root(last));
+        arrivals.sort_unstable_by(f64::total_cmp);
+        arrivals.into_iter().fold(0.0, |free: f64, come| free.max(come) + per_child)
+    };
+    let shape = Shape {
+        kind: TreeKind::Switch,
+        height: 2.0,
+        children: f64::from(OF_A_LEAF),
+        radius_links: 2.0,
+        multicast_links: 2.0,
+    };
+    gathered + parameters.distribute_us(&shape, Operation::Broadcast, bytes)
 }
 
 /// Trees by number of processes and kind, on idle links.

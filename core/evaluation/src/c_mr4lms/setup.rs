@@ -1,10 +1,15 @@
 //! The patterns and engines of the experiment, and the outcome of one of each.
 
-use fabricast_routing::{EngineKind, LayerPlan, PatternShape, RootScope};
+use std::time::Duration;
+
+use fabricast_routing::{
+    EngineKind, Grid, LayerPlan, LayerSize, Metrics, PatternShape, RootScope, divide_colors,
+};
 use fabricast_topology::TableKind;
 
 use crate::pattern::Pattern;
-use crate::routing::{Routed, Way};
+use crate::routing::Way;
+use crate::sample::Sample;
 
 /// Entries of a port's table.
 pub(super) const COLORS: u16 = 32;
@@ -84,5 +89,65 @@ pub(super) const ENGINES_COMPARED: [Variant; 7] = [
 pub(super) struct Outcome {
     pub(super) pattern: Pattern,
     pub(super) variant: Variant,
-    pub(super) routed: Routed,
+    /// One for each seed if chance has a part in the pattern, else one.
+    pub(super) routed: Vec<Measured>,
+}
+
+/// One routing of a pattern.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measured {
+    pub(super) figures: Metrics,
+    pub(super) took: Duration,
+}
+
+impl Outcome {
+    /// Returns a figure of all seeds.
+    pub(super) fn sample(&self, figure: fn(&Metrics) -> f64) -> Sample {
+        let values = self.routed.iter().map(|one| figure(&one.figures));
+        if self.pattern.is_random() { values.collect() } else { Sample::from_certain(values) }
+    }
+
+    pub(super) fn took_ms(&self) -> Sample {
+        self.routed.iter().map(|one| one.took.as_secs_f64() * 1e3).collect()
+    }
+
+    /// Returns the colors of the layers, as 4/9/19; nothing if the engine does not look at layers.
+    pub(super) fn layer_colors(&self) -> Option<String> {
+        let by_mgid = [EngineKind::CMr4lmsFixed, EngineKind::CMr4lmsDynamic];
+        if !by_mgid.contains(&self.variant.way.engine) {
+            return None;
+        }
+        let processes = self.pattern.processes;
+        let grid = match self.pattern.shape {
+            PatternShape::Plane(x, y) => Grid::plane(x, y, processes),
+            PatternShape::Cube(x, y, z) => Grid::cube(x, y, z, processes),
+            PatternShape::Random(_) => return None,
+        };
+        let grid = grid.ok()?;
+        let layer = |line: fabricast_routing::Line| {
+            (line.dimension(), grid.layer(self.variant.layers, line))
+        };
+        let mut layers: Vec<(usize, u32)> = grid.lines().map(layer).collect();
+        layers.sort_unstable();
+        let sizes = layers.chunk_by(|a, b| a == b).map(|same| LayerSize {
+            dimension: same[0].0,
+            groups: u32::try_from(same.len()).expect("fewer lines than processes"),
+        });
+        let colors = divide_colors(COLORS.into(), &sizes.collect::<Vec<_>>()).ok()?;
+        Some(colors.iter().map(ToString::to_string).collect::<Vec<_>>().join("/"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_calibrated_colors_are_those_of_the_layers() {
+        let of = |pattern, variant| Outcome { pattern, variant, routed: Vec::new() }.layer_colors();
+        assert_eq!(of(PATTERNS[3], FIXED), Some("4/9/19".to_owned()));
+        assert_eq!(of(PATTERNS[4], DYNAMIC), Some("10/10/12".to_owned()));
+        assert_eq!(of(PATTERNS[6], FIXED), None);
+        assert_eq!(of(PATTERNS[3], Variant::new(EngineKind::Mr4lms)), None);
+    }
 }

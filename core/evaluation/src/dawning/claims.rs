@@ -1,154 +1,403 @@
-//! The numbers in the text of the Dawning paper, beside ours.
+//! The statements in the text of the Dawning paper, beside ours.
 
 use fabricast_routing::RootPolicy;
 use fabricast_simulator::UnicastPattern;
 
 use super::figures::Found;
-use super::loads::{Broadcasts, Many};
-use crate::report::{Claim, Verdict};
+use super::loads::{Broadcasts, FAN_OUTS, Many, OUTPUTS};
+use crate::claim::{Claim, Comparison, Law, NotCompared, Published, Tolerance};
+use crate::sample::Sample;
 
 const BALANCED: [RootPolicy; 3] = [RootPolicy::Llp, RootPolicy::LlpEcMax, RootPolicy::LlpEcSum];
-const UNKNOWN: &str = "delays, buffers and channels of the paper's simulator are not given";
+const FIGURE_8: &str = "Dawning §5.1, figure 8";
+const FIGURE_9: &str = "Dawning §5.2, figure 9";
 
-/// Sets the numbers of the text beside ours.
-pub(super) fn claims(found: &Found) -> Vec<Claim> {
+/// Sets the statements of the text beside ours; `is_fitted` if the hardware is ours.
+pub(super) fn claims(found: &Found, is_fitted: bool) -> Vec<Claim> {
     let mut claims = stages(found);
-    claims.extend(broadcasts(&found.broadcasts));
-    claims.extend(many(&found.many));
-    claims.extend(deadlocks(found));
+    claims.extend(each_pattern(&found.broadcasts));
+    claims.extend(over_patterns(&found.broadcasts, is_fitted));
+    claims.extend(throughput(&found.many));
     claims
 }
 
-/// Our value, and whether it agrees with the published one.
-struct Finding {
-    value: String,
-    agrees: bool,
+/// Statements that have no row.
+pub(super) const NOT_COMPARED: [NotCompared; 5] = [
+    NotCompared {
+        what: "Bars and curves of figures 5, 8 and 9 beyond the numbers of the text",
+        source: "Dawning figures 5, 8, 9",
+        why: "they are pictures whose values cannot be read",
+    },
+    NotCompared {
+        what: "The path is unique once the root is chosen",
+        source: "Dawning theorem 1",
+        why: "it is a theorem, which `core/simulator` tests for every root",
+    },
+    NotCompared {
+        what: "HLSE splits four multicasts over two roots with a chance of 50 %",
+        source: "Dawning §4.2.2, figure 7",
+        why: "it is arithmetic of an example of four roots, which `core/routing` tests",
+    },
+    NotCompared {
+        what: "Table routing reaches members that are not neighbors",
+        source: "Dawning §6",
+        why: "it is a property of the hardware; all our trees are of table routing",
+    },
+    NotCompared {
+        what: "Arbitration and transmission are pipelined",
+        source: "Dawning §4.1",
+        why: "delays of the arbiter are not given; ours takes no time beside `switch_ns`",
+    },
+];
+
+/// Figure 5: the share of the way up, and the root above all other switches.
+fn stages(found: &Found) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for one in &found.stages {
+        let all_to_all = one.load.starts_with("all");
+        let switches = &one.stages_us[1..];
+        let sum = |stages: &[Sample]| {
+            let all = stages.iter().cloned().reduce(|a, b| a.with(&b, |a, b| a + b));
+            all.unwrap_or_else(|| Sample::from(0.0))
+        };
+        let share = sum(&switches[..3]).with(&sum(switches), |up, all| 100.0 * up / all.max(1e-9));
+        let what = format!("share of leaf, level 1 and root on the way up, {}", one.load);
+        let row =
+            Comparison::new(what, "Dawning figure 5", Published::at_least("> 90 %", 90.0), share);
+        claims.push(row.printed(" %", 0).higher_is_better().within(Tolerance::Units(2.0)).because(if all_to_all {
+            "our sources send a packet for each group in turn, so that none waits for another of its own on the way up"
+        } else {
+            "unicast on the way down is as dense where a pattern meets few endpoints"
+        }));
+        let others = switches.iter().enumerate().filter(|(stage, _)| *stage != 2);
+        let others = others.map(|(_, time)| time.clone()).reduce(|a, b| a.with(&b, f64::max));
+        let ratio =
+            others.map(|others| switches[2].with(&others, |root, other| root / other.max(1e-9)));
+        claims.extend(ratio.map(|ratio| {
+            let what = format!("time in the root over that in any other switch, {}", one.load);
+            let published = Published::at_least("the largest", 1.0);
+            let row = Comparison::new(what, "Dawning figure 5", published, ratio);
+            row.printed("x", 2).higher_is_better().within(Tolerance::Units(0.1)).because(if all_to_all {
+                "buffers below the root hold one packet, so that packets wait for their output at level 1 as well"
+            } else {
+                "with buffers of one packet the root pushes its queue back into the leaf"
+            })
+        }));
+    }
+    claims
 }
 
-fn claim(what: String, source: &str, published: &str, ours: Finding) -> Claim {
-    Claim {
-        what,
-        source: source.to_owned(),
-        published: published.to_owned(),
-        ours: ours.value,
-        verdict: if ours.agrees { Verdict::Agrees } else { Verdict::Differs },
-        why: if ours.agrees { String::new() } else { UNKNOWN.to_owned() },
+fn mean(all: &[Broadcasts], pattern: UnicastPattern, policy: RootPolicy) -> Option<Sample> {
+    let is_it = |one: &&Broadcasts| one.pattern == pattern && one.policy == policy;
+    all.iter().find(is_it).map(|one| one.mean_us.clone())
+}
+
+fn fold(samples: impl Iterator<Item = Sample>, pick: fn(f64, f64) -> f64) -> Option<Sample> {
+    samples.reduce(|a, b| a.with(&b, pick))
+}
+
+fn over(a: &Sample, b: &Sample) -> Sample {
+    a.with(b, |a, b| a / b)
+}
+
+/// The reasons of one pattern of unicast, by statement.
+struct Reasons {
+    worst: &'static str,
+    hlse: &'static str,
+}
+
+const fn reasons(pattern: UnicastPattern) -> Reasons {
+    match pattern {
+        UnicastPattern::Uniform => Reasons {
+            worst: "uniform unicast loads all roots alike: what is read of one says little",
+            hlse: "with one channel and buffers of 1 KiB uniform unicast at full rate saturates every root; no choice \
+                   of a root avoids that",
+        },
+        UnicastPattern::Sphere => Reasons {
+            worst: "half of the packets stay below the roots, which are hardly loaded, whatever the policy",
+            hlse: "half of the packets stay below the roots, but the other half fills buffers of 1 KiB",
+        },
+        UnicastPattern::Decay => Reasons {
+            worst: "our reading of the decay (evenly down to the farthest endpoint) moves the queues to where the \
+                    readings are old: LLP-EC follows them too late",
+            hlse: "our decay loads the roots less than the paper's",
+        },
+        UnicastPattern::HotRegion => Reasons {
+            worst: "the hot region blocks the way down, which no policy sees in time",
+            hlse: "the hot region's queues reach back to the roots",
+        },
     }
 }
 
-fn stages(found: &Found) -> Vec<Claim> {
-    let each = found.stages.iter().map(|one| {
-        let switches = &one.stages_us[1..];
-        let all: f64 = switches.iter().sum();
-        let up: f64 = switches[..3].iter().sum();
-        let largest = switches.iter().copied().fold(0.0, f64::max);
-        let is_root = switches[2] >= largest;
-        let ours = format!(
-            "{:.0} %, {}",
-            up / all.max(f64::MIN_POSITIVE) * 100.0,
-            if is_root { "the root most" } else { "another most" }
-        );
-        let what = format!("share of leaf, level 1 and root on the way up, {}", one.load);
-        claim(
-            what,
-            "Dawning figure 5",
-            "> 90 %, the root most",
-            Finding { value: ours, agrees: is_root && up > 0.9 * all },
-        )
-    });
-    each.collect()
-}
-
-fn mean(all: &[Broadcasts], pattern: UnicastPattern, policy: RootPolicy) -> Option<f64> {
-    let is_it = |one: &&Broadcasts| one.pattern == pattern && one.policy == policy;
-    all.iter().find(is_it).map(|one| one.mean_us)
-}
-
-fn broadcasts(all: &[Broadcasts]) -> Vec<Claim> {
-    let source = "Dawning §5.1, figure 8";
+fn each_pattern(all: &[Broadcasts]) -> Vec<Claim> {
     let mut claims = Vec::new();
     for pattern in UnicastPattern::ALL {
         let of = |policy| mean(all, pattern, policy);
         let (Some(cyclic), Some(hlse)) = (of(RootPolicy::Cyclic), of(RootPolicy::Hlse)) else {
             continue;
         };
-        let balanced: Vec<f64> = BALANCED.into_iter().filter_map(of).collect();
-        let best = balanced.iter().copied().fold(f64::MAX, f64::min);
-        let worst = balanced.iter().copied().fold(hlse, f64::max);
-        let name = pattern.name();
-        let ours = format!("{cyclic:.0} us, the others at most {worst:.0} us");
-        let what = format!("broadcast over {name}: cyclic is worst");
-        claims.push(claim(what, source, "worst", Finding { value: ours, agrees: cyclic >= worst }));
-        if pattern == UnicastPattern::HotRegion {
-            let what = "broadcast over hot-region: cyclic".to_owned();
-            let ours = Finding {
-                value: format!("{cyclic:.0} us"),
-                agrees: (250.0..=1_000.0).contains(&cyclic),
-            };
-            let fitted = claim(what, source, "500 us", ours);
-            claims
-                .push(Claim { why: "fitted: one channel, buffers of 1 KiB".to_owned(), ..fitted });
-        }
-        let what = format!("broadcast over {name}: load-balanced policies against cyclic");
-        let gain = cyclic / best;
-        let ours = Finding { value: format!("{gain:.2}x"), agrees: (1.0..=2.2).contains(&gain) };
-        claims.push(claim(what, source, "up to 1.9x better", ours));
-        let what = format!("broadcast over {name}: HLSE");
-        let below = if pattern == UnicastPattern::Decay { "above 100 us" } else { "below 100 us" };
-        let agrees = (hlse < 100.0) == (pattern != UnicastPattern::Decay);
-        claims.push(claim(what, source, below, Finding { value: format!("{hlse:.0} us"), agrees }));
-        let what = format!("broadcast over {name}: HLSE against the best other");
-        let ours = Finding { value: format!("{:.2}x", best / hlse), agrees: best / hlse >= 2.0 };
-        claims.push(claim(what, source, "almost 3x better", ours));
+        let (name, reasons) = (pattern.name(), reasons(pattern));
+        let others = BALANCED.into_iter().chain([RootPolicy::Hlse]).filter_map(of);
+        claims.extend(fold(others, f64::max).map(|worst| {
+            let what = format!("broadcast over {name}, cyclic over the worst other policy");
+            let published = Published::at_least("cyclic is worst", 1.0);
+            Comparison::new(what, FIGURE_8, published, over(&cyclic, &worst))
+                .printed("x", 2)
+                .higher_is_better()
+                .within(Tolerance::Units(0.05))
+                .because(reasons.worst)
+        }));
+        let what = format!("broadcast over {name}, HLSE");
+        let published = match pattern {
+            UnicastPattern::Decay => Published::at_least("above 100 us", 100.0),
+            UnicastPattern::Uniform | UnicastPattern::Sphere | UnicastPattern::HotRegion => {
+                Published::at_most("below 100 us", 100.0)
+            }
+        };
+        let row = Comparison::new(what, FIGURE_8, published, hlse);
+        claims.push(row.printed(" us", 0).within(Tolerance::Percent(10.0)).because(reasons.hlse));
     }
+    claims
+}
+
+/// Statements about all patterns together.
+fn over_patterns(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    let fit =
+        |row: Comparison, parameter: &str| if is_fitted { row.fitted(parameter) } else { row };
+    claims.extend(mean(all, UnicastPattern::HotRegion, RootPolicy::Cyclic).map(|ours| {
+        let what = "broadcast over hot-region, cyclic";
+        let row = Comparison::new(what, FIGURE_8, Published::number("500 us", 500.0), ours);
+        let row = row.printed(" us", 0).within(Tolerance::Percent(20.0));
+        fit(row, "buffers of 1 KiB").because(
+            "1 KiB is the least buffer that takes a packet; the next larger ones miss more",
+        )
+    }));
+    let patterns: Vec<UnicastPattern> = UnicastPattern::ALL
+        .into_iter()
+        .filter(|one| mean(all, *one, RootPolicy::Cyclic).is_some())
+        .collect();
+    let gains = |best: fn(&[Broadcasts], UnicastPattern) -> Option<Sample>| {
+        fold(patterns.iter().filter_map(|pattern| best(all, *pattern)), f64::max)
+    };
+    let balanced = |all: &[Broadcasts], pattern| {
+        let best = fold(BALANCED.into_iter().filter_map(|one| mean(all, pattern, one)), f64::min)?;
+        Some(over(&mean(all, pattern, RootPolicy::Cyclic)?, &best))
+    };
+    claims.extend(gains(balanced).map(|ours| {
+        let what = "cyclic over the best load-balanced policy, most of the patterns";
+        let row = Comparison::new(what, FIGURE_8, Published::number("up to 1.9x", 1.9), ours);
+        let row = row.printed("x", 2).higher_is_better().within(Tolerance::Percent(10.0));
+        fit(row, "registers read every 200 us")
+            .because("readings of another age give other factors, see `stale`")
+    }));
+    let hlse = |all: &[Broadcasts], pattern| {
+        let best = fold(BALANCED.into_iter().filter_map(|one| mean(all, pattern, one)), f64::min)?;
+        Some(over(&best, &mean(all, pattern, RootPolicy::Hlse)?))
+    };
+    claims.extend(gains(hlse).map(|ours| {
+        let what = "best load-balanced policy over HLSE, most of the patterns";
+        Comparison::new(what, FIGURE_8, Published::number("almost 3x", 3.0), ours)
+            .printed("x", 2)
+            .higher_is_better()
+            .within(Tolerance::Percent(20.0))
+            .because("HLSE gains where readings are old; 200 us are fitted to another number of the text")
+    }));
+    if patterns.len() == UnicastPattern::ALL.len() {
+        claims.extend(orders(all));
+    }
+    claims
+}
+
+/// Which pattern takes longest and which is the shortest.
+fn orders(all: &[Broadcasts]) -> Vec<Claim> {
+    let others = |but: UnicastPattern, policy, pick| {
+        let rest = UnicastPattern::ALL.into_iter().filter(move |one| *one != but);
+        fold(rest.filter_map(|one| mean(all, one, policy)), pick)
+    };
+    let hot = UnicastPattern::HotRegion;
+    let longest = mean(all, hot, RootPolicy::Cyclic)
+        .zip(others(hot, RootPolicy::Cyclic, f64::max))
+        .map(|(hot, others)| over(&hot, &others));
+    let mut claims = Vec::new();
+    claims.extend(longest.map(|ours| {
+        let what = "cyclic, hot-region over the longest other pattern";
+        Comparison::new(what, FIGURE_8, Published::at_least("hot-region is its highest", 1.0), ours)
+            .printed("x", 2)
+            .higher_is_better()
+            .within(Tolerance::Units(0.05))
+            .because("buffers of 1 KiB, fitted to hot-region, make uniform unicast at full rate worse: larger ones turn \
+                      the order round, but miss the 500 us")
+    }));
+    let shares = RootPolicy::ALL.into_iter().filter_map(|policy| {
+        let sphere = mean(all, UnicastPattern::Sphere, policy)?;
+        Some(over(&sphere, &others(UnicastPattern::Sphere, policy, f64::min)?))
+    });
+    claims.extend(fold(shares, f64::max).map(|ours| {
+        let what = "sphere over the shortest other pattern, most of the policies";
+        Comparison::new(what, FIGURE_8, Published::at_most("sphere is lowest", 1.0), ours)
+            .printed("x", 2)
+            .within(Tolerance::Units(0.05))
+            .because("one policy finds the way round the hot region as quickly")
+    }));
     claims
 }
 
 /// Returns the throughput of a policy at the highest load offered.
-pub(super) fn saturation(all: &[Many], policy: RootPolicy, fan_out: u32) -> Option<f64> {
+pub(super) fn saturation(all: &[Many], policy: RootPolicy, fan_out: u32) -> Option<Sample> {
     let of = all.iter().filter(|one| one.policy == policy && one.fan_out == fan_out);
-    of.max_by(|a, b| a.offered.total_cmp(&b.offered)).map(|one| one.throughput)
+    of.max_by(|a, b| a.offered.total_cmp(&b.offered)).map(|one| one.throughput.clone())
 }
 
-fn many(all: &[Many]) -> Vec<Claim> {
-    let source = "Dawning §5.2, figure 9";
+fn throughput(all: &[Many]) -> Vec<Claim> {
+    let of = |policy, fan_out| saturation(all, policy, fan_out);
+    let percent = |ours: &Sample| ours.with(&Sample::from(100.0), |ours, by| ours * by);
     let mut claims = Vec::new();
-    let mut push = |policy: RootPolicy, fan_out: u32, published: &str, agrees: fn(f64) -> bool| {
-        if let Some(ours) = saturation(all, policy, fan_out) {
+    let mut push = |policy: RootPolicy, fan_out: u32, published: Published, reason: String| {
+        claims.extend(of(policy, fan_out).map(|ours| {
             let what = format!("many-to-many throughput, fan-out {fan_out}, {policy}");
-            let ours = Finding { value: format!("{:.0} %", ours * 100.0), agrees: agrees(ours) };
-            claims.push(claim(what, source, published, ours));
-        }
+            let row = Comparison::new(what, FIGURE_9, published, percent(&ours));
+            row.printed(" %", 0).higher_is_better().within(Tolerance::Units(2.0)).because(reason)
+        }));
     };
-    push(RootPolicy::Cyclic, 64, "> 90 %", |ours| ours > 0.9);
-    push(RootPolicy::Llp, 96, "< 70 %", |ours| ours < 0.7);
+    let above = || Published::at_least("> 90 %", 90.0);
+    push(RootPolicy::Cyclic, 64, above(),
+        "packets of 64 destinations wait for half of a switch's outputs at once on one channel; several channels \
+         give more (8: 82 %)".to_owned());
+    push(RootPolicy::Llp, 96, Published::at_most("< 70 %", 70.0),
+        "with 96 of 128 destinations all trees look alike, so that our LLP loses little by its choice".to_owned());
     for policy in RootPolicy::ALL {
-        push(policy, 128, "> 90 %", |ours| ours > 0.9);
+        push(
+            policy,
+            128,
+            above(),
+            format!("{policy} lets broadcasts meet on the way up at this load"),
+        );
     }
-    if let Some(cyclic) = saturation(all, RootPolicy::Cyclic, 64) {
-        for policy in [RootPolicy::LlpEcMax, RootPolicy::LlpEcSum, RootPolicy::Hlse] {
-            let Some(ours) = saturation(all, policy, 64) else { continue };
-            let what = format!("many-to-many throughput, fan-out 64, {policy} against cyclic");
-            let ratio = ours / cyclic;
-            let ours = Finding { value: format!("{ratio:.2}x"), agrees: ratio >= 0.9 };
-            claims.push(claim(what, source, "close to it", ours));
-        }
-    }
+    claims.extend(against_cyclic(all));
+    claims.extend(llp_is_worst(all));
+    claims.extend(growth(all));
     claims
 }
 
-fn deadlocks(found: &Found) -> Vec<Claim> {
-    let each = found.outputs.iter().map(|one| {
-        let naive = one.name == super::loads::OUTPUTS[4].0;
-        let published = if naive { "deadlock" } else { "none" };
-        let ours = one.deadlock.clone().unwrap_or_else(|| "none".to_owned());
-        let what = format!("deadlock, {}, {}", one.name, one.load);
-        claim(
-            what,
-            "Dawning §3.1, figure 1",
-            published,
-            Finding { value: ours, agrees: naive == one.deadlock.is_some() },
-        )
+fn against_cyclic(all: &[Many]) -> Vec<Claim> {
+    let Some(cyclic) = saturation(all, RootPolicy::Cyclic, 64) else { return Vec::new() };
+    let rows = [
+        (
+            RootPolicy::LlpEcMax,
+            "high, above LLP's",
+            "all sources see the same least loaded root for 200 us",
+        ),
+        (
+            RootPolicy::LlpEcSum,
+            "high, above LLP's",
+            "the sum over a path hides its fullest link for as long",
+        ),
+        (
+            RootPolicy::Hlse,
+            "close to it",
+            "drawing among half of the roots lets some packets meet on the way up",
+        ),
+    ];
+    let each = rows.into_iter().filter_map(|(policy, published, reason)| {
+        let ours = over(&saturation(all, policy, 64)?, &cyclic);
+        let what = format!("many-to-many throughput, fan-out 64, {policy} over cyclic");
+        let row = Comparison::new(what, FIGURE_9, Published::at_least(published, 0.95), ours);
+        let row = row.note("the limit is ours").printed("x", 2).higher_is_better();
+        Some(row.within(Tolerance::Units(0.05)).because(reason))
     });
     each.collect()
+}
+
+fn llp_is_worst(all: &[Many]) -> Vec<Claim> {
+    let each = FAN_OUTS.into_iter().filter(|fan_out| *fan_out < 128).filter_map(|fan_out| {
+        let others = RootPolicy::ALL.into_iter().filter(|policy| *policy != RootPolicy::Llp);
+        let least = fold(others.filter_map(|policy| saturation(all, policy, fan_out)), f64::min)?;
+        let ours = over(&saturation(all, RootPolicy::Llp, fan_out)?, &least);
+        let what = format!("many-to-many throughput, fan-out {fan_out}, LLP over the least other policy");
+        let row = Comparison::new(what, FIGURE_9, Published::at_most("LLP is worst", 1.0), ours);
+        let reason = format!("at fan-out {fan_out} LLP-EC, which all sources compute from one reading, sends them to \
+                              one root together; LLP's local readings differ");
+        Some(row.printed("x", 2).within(Tolerance::Units(0.03)).because(reason))
+    });
+    each.collect()
+}
+
+fn growth(all: &[Many]) -> Vec<Claim> {
+    let each = FAN_OUTS.windows(2).filter_map(|pair| {
+        let (less, more) = (pair[0], pair[1]);
+        let steps = RootPolicy::ALL.into_iter().filter_map(|policy| {
+            Some(over(&saturation(all, policy, more)?, &saturation(all, policy, less)?))
+        });
+        let ours = fold(steps, f64::min)?;
+        let what = format!("throughput at fan-out {more} over {less}, least of the policies");
+        let row = Comparison::new(what, FIGURE_9, Published::at_least("grows", 1.0), ours);
+        let row = row.printed("x", 2).higher_is_better().within(Tolerance::Units(0.03));
+        Some(row.because(format!("one policy is at its limit at fan-out {less} already")))
+    });
+    each.collect()
+}
+
+/// Which output policies end in a deadlock.
+pub(super) fn laws(found: &Found) -> Vec<Law> {
+    let each = found.outputs.iter().map(|one| {
+        let naive = one.name == OUTPUTS[4].0;
+        Law {
+            what: format!("deadlock, {}, {}", one.name, one.load),
+            source: "Dawning §3.1, figure 1".to_owned(),
+            demanded: if naive { "deadlock" } else { "none" }.to_owned(),
+            found: one.deadlock.clone().unwrap_or_else(|| "none".to_owned()),
+            holds: naive == one.deadlock.is_some(),
+        }
+    });
+    each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::loads::Stages;
+    use super::*;
+    use crate::claim;
+
+    fn found(us: f64, throughput: f64) -> Found {
+        let seeds = |value: f64| Sample::from(vec![value, value]);
+        let broadcasts = UnicastPattern::ALL.into_iter().flat_map(|pattern| {
+            RootPolicy::ALL.into_iter().zip(1u32..).map(move |(policy, place)| Broadcasts {
+                pattern,
+                policy,
+                reading_ps: 1,
+                count: 2,
+                mean_us: seeds(us * f64::from(place)),
+                with_queue_us: seeds(us),
+            })
+        });
+        let many = FAN_OUTS.into_iter().flat_map(|fan_out| {
+            RootPolicy::ALL.into_iter().zip(1u32..).map(move |(policy, place)| Many {
+                fan_out,
+                policy,
+                offered: 1.0,
+                throughput: seeds(throughput / f64::from(place * fan_out)),
+            })
+        });
+        let stages = ["one broadcast", "all-to-all broadcast"].map(|load| Stages {
+            load,
+            stages_us: (0u32..6).map(|stage| seeds(f64::from(stage))).collect(),
+        });
+        Found {
+            stages: stages.to_vec(),
+            broadcasts: broadcasts.collect(),
+            stale: Vec::new(),
+            many: many.collect(),
+            outputs: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn no_row_of_any_outcome_differs_without_a_reason_of_its_own() {
+        for (us, throughput) in [(1.0, 1.0), (1e4, 1e4)] {
+            let claims = claims(&found(us, throughput), true);
+            assert!(claims.len() > 25, "{}", claims.len());
+            assert_eq!(claim::faults(&claims), Vec::<String>::new());
+        }
+    }
 }

@@ -4,9 +4,11 @@ use fabricast_routing::RootPolicy;
 use fabricast_simulator::UnicastPattern;
 
 use super::claims;
-use super::loads::{Broadcasts, FAN_OUTS, Many, Output, Plan, READING_PS, Stages};
+use super::loads::{Broadcasts, FAN_OUTS, Many, Output, Plan, Stages};
+use crate::experiment::Run;
 use crate::plot::{Axis, Bars, Figure, Plot, Series, Style};
 use crate::report::{Cell, Report, Table};
+use crate::sample::Sample;
 
 /// All that was measured.
 pub(super) struct Found {
@@ -22,7 +24,7 @@ const STAGES: [&str; 6] =
     ["adapter", "leaf, up", "level 1, up", "root", "level 1, down", "leaf, down"];
 
 /// Puts the report together.
-pub(super) fn report(plan: &Plan, found: &Found) -> Report {
+pub(super) fn report(run: &Run<'_>, plan: &Plan, found: &Found) -> Report {
     let mut plots = vec![stage_bars(&found.stages), broadcast_bars(&found.broadcasts)];
     if !plan.quick {
         plots.push(stale_lines(&found.stale));
@@ -36,40 +38,46 @@ pub(super) fn report(plan: &Plan, found: &Found) -> Report {
             broadcasts("stale", "Broadcasts over hot-region unicast, by reading", &found.stale),
             many(&found.many),
             outputs(&found.outputs),
+            run.hardware.table(&run.hardware.dawning),
         ],
         plots,
-        claims: claims::claims(found),
-        notes: notes(plan),
+        claims: claims::claims(found, run.hardware.is_ours),
+        laws: claims::laws(found),
+        not_compared: claims::NOT_COMPARED.to_vec(),
+        notes: notes(run, plan),
     }
 }
 
-fn notes(plan: &Plan) -> Vec<String> {
+fn notes(run: &Run<'_>, plan: &Plan) -> Vec<String> {
     let (from_ps, to_ps) = plan.span_ps;
+    let seeds = format!("{} seeds from {} on", plan.seeds, run.seed);
+    let reading_us = run.hardware.dawning.registers.reading_us;
     let mut notes = vec![
-        "FT(8, 3): 128 endpoints, 80 switches, 16 roots; 5 Gbit/s, unicast of 256 and multicast of 1 024 bytes. Ours \
-         and not fitted: 20 ns of cable, 100 ns of switch. Fitted to the 500 us of cyclic broadcasts over hot-region \
-         unicast: unicast and multicast share one virtual channel, with buffers of one multicast packet (1 KiB). \
-         Larger buffers let latencies grow under saturation, a channel of its own makes broadcasts take about 10 us \
-         with every policy."
+        "FT(8, 3): 128 endpoints, 80 switches, 16 roots; unicast of 256 and multicast of 1 024 bytes. Unicast and \
+         multicast share one virtual channel; with our hardware its buffers hold one multicast packet (1 KiB), which \
+         is fitted to the 500 us of cyclic broadcasts over hot-region unicast and moves all of figure 8. Larger \
+         buffers let latencies grow under saturation, a channel of its own makes broadcasts take about 10 us with \
+         every policy."
             .to_owned(),
         format!(
-            "Load: the time packets waited for each port, read every {0} us and known {0} us later: fitted to the 1.9x \
-             by which load-balanced policies are better than cyclic over hot-region unicast; the table of readings has \
-             others.",
-            READING_PS / 1_000_000
+            "Load: the time packets waited for each port, read every {reading_us} us and known as long later; with \
+             our hardware fitted to the 1.9x by which load-balanced policies are better than cyclic. The table of \
+             readings has others.",
         ),
         format!(
-            "Broadcasts: the first {} for each bar, as many of them as arrive in {} ms (the table says how many), all \
-             other endpoints sending unicast at full rate; the mean is from the first byte sent to the last one \
-             received. The wait in the source, which makes broadcasts at full rate too, is in the table.",
+            "Broadcasts: for each bar the first {} of each of {seeds}, {} in all (the paper: 1 000; the tables say \
+             how many came), all other endpoints sending unicast at full rate; the mean is from the first byte sent \
+             to the last one received. The wait in the source, which makes broadcasts at full rate too, is in the \
+             table. `--broadcasts N` waits for N of each seed.",
             plan.broadcasts,
-            plan.most_ps / 1_000_000_000
+            plan.broadcasts * u64::from(plan.seeds),
         ),
         format!(
-            "Many-to-many: every source draws from 4 groups that together hold every endpoint as often; load and throughput in parts of the endpoints' links; measured from {} to {} us.",
+            "Many-to-many: every source draws from 4 groups that together hold every endpoint as often; load and throughput in parts of the endpoints' links; measured from {} to {} us, {seeds}.",
             from_ps / 1_000_000,
             to_ps / 1_000_000
         ),
+        "Output policies: the first seed, 5 ms at most.".to_owned(),
         "Candidates of HLSE are the roots not loaded above the mean; those strictly below, as the paper says, are \
          none where all are equal."
             .to_owned(),
@@ -80,13 +88,20 @@ fn notes(plan: &Plan) -> Vec<String> {
     notes
 }
 
+/// Two cells: the mean of all seeds, and their number with least and largest value.
+fn mean_and_spread(sample: &Sample, decimals: usize) -> [Cell; 2] {
+    let spread = sample.spread(|value| format!("{value:.decimals$}"));
+    [Cell::Number(sample.mean(), decimals), Cell::text(spread)]
+}
+
 fn stages(all: &[Stages]) -> Table {
-    let columns = ["load", "stage", "mean time in us"];
+    let columns = ["load", "stage", "mean time in us", "seeds: mean time"];
     let title = "Where a multicast packet's time goes (figure 5)";
     let mut table = Table::new("fig5-stages", title, &columns);
     for one in all {
         for (stage, time) in STAGES.iter().zip(&one.stages_us) {
-            table.push([Cell::text(one.load), Cell::text(*stage), Cell::Number(*time, 3)]);
+            let [mean, spread] = mean_and_spread(time, 3);
+            table.push([Cell::text(one.load), Cell::text(*stage), mean, spread]);
         }
     }
     table
@@ -99,32 +114,37 @@ fn broadcasts(name: &str, title: &str, all: &[Broadcasts]) -> Table {
         "reading every, in us",
         "broadcasts",
         "mean in us",
+        "seeds: mean",
         "mean with the wait in the source, in us",
     ];
     let mut table = Table::new(name, title, &columns);
     for one in all {
+        let [mean, spread] = mean_and_spread(&one.mean_us, 1);
         table.push([
             Cell::text(one.pattern.name()),
             Cell::text(one.policy.name()),
             Cell::count(one.reading_ps / 1_000_000),
             Cell::Count(one.count as u64),
-            Cell::Number(one.mean_us, 1),
-            Cell::Number(one.with_queue_us, 1),
+            mean,
+            spread,
+            Cell::Number(one.with_queue_us.mean(), 1),
         ]);
     }
     table
 }
 
 fn many(all: &[Many]) -> Table {
-    let columns = ["fan-out", "policy", "load offered", "throughput"];
+    let columns = ["fan-out", "policy", "load offered", "throughput", "seeds: throughput"];
     let title = "Many-to-many multicast (figure 9)";
     let mut table = Table::new("fig9-many-to-many", title, &columns);
     for one in all {
+        let [mean, spread] = mean_and_spread(&one.throughput, 3);
         table.push([
             Cell::count(one.fan_out),
             Cell::text(one.policy.name()),
             Cell::Number(one.offered, 2),
-            Cell::Number(one.throughput, 3),
+            mean,
+            spread,
         ]);
     }
     table
@@ -148,9 +168,9 @@ fn outputs(all: &[Output]) -> Table {
 }
 
 fn stage_bars(all: &[Stages]) -> Plot {
-    let series = all
-        .iter()
-        .map(|one| (one.load.to_owned(), one.stages_us.iter().map(|time| Some(*time)).collect()));
+    let series = all.iter().map(|one| {
+        (one.load.to_owned(), one.stages_us.iter().map(|time| Some(time.mean())).collect())
+    });
     let figure = Figure::Bars(Bars {
         y: Axis::log("mean time in us"),
         categories: STAGES.map(str::to_owned).to_vec(),
@@ -165,7 +185,7 @@ fn broadcast_bars(all: &[Broadcasts]) -> Plot {
     patterns.dedup();
     let of = |policy: RootPolicy, pattern: &UnicastPattern| {
         let is_it = |one: &&Broadcasts| one.policy == policy && one.pattern == *pattern;
-        all.iter().find(is_it).map(|one| one.mean_us)
+        all.iter().find(is_it).map(|one| one.mean_us.mean())
     };
     let series = RootPolicy::ALL.map(|policy| {
         (policy.name().to_owned(), patterns.iter().map(|pattern| of(policy, pattern)).collect())
@@ -185,7 +205,7 @@ fn stale_lines(all: &[Broadcasts]) -> Plot {
         points: all
             .iter()
             .filter(|one| one.policy == policy)
-            .map(|one| (one.reading_ps as f64 / 1e6, one.mean_us))
+            .map(|one| (one.reading_ps as f64 / 1e6, one.mean_us.mean()))
             .collect(),
         style: Style::Line,
     });
@@ -204,7 +224,7 @@ fn throughput_lines(fan_out: u32, all: &[Many]) -> Plot {
         points: all
             .iter()
             .filter(|one| one.policy == policy && one.fan_out == fan_out)
-            .map(|one| (one.offered, one.throughput))
+            .map(|one| (one.offered, one.throughput.mean()))
             .collect(),
         style: Style::Line,
     });
@@ -220,7 +240,8 @@ fn throughput_lines(fan_out: u32, all: &[Many]) -> Plot {
 fn saturation_bars(all: &[Many]) -> Plot {
     let mut fan_outs: Vec<u32> = all.iter().map(|one| one.fan_out).collect();
     fan_outs.dedup();
-    let of = |policy, fan_out: &u32| claims::saturation(all, policy, *fan_out);
+    let of =
+        |policy, fan_out: &u32| claims::saturation(all, policy, *fan_out).map(|one| one.mean());
     let series = RootPolicy::ALL.map(|policy| {
         (policy.name().to_owned(), fan_outs.iter().map(|fan_out| of(policy, fan_out)).collect())
     });

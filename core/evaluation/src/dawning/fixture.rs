@@ -1,16 +1,21 @@
 //! FT(8, 3), and how a load is run on it.
 
 use fabricast_simulator::{
-    Finished, Model, Network, Routes, RunError, Simulator, Streams, StreamsSpec, m_port_n_tree,
+    Finished, Model, MulticastPolicy, Network, Routes, RunError, Simulator, Streams, StreamsSpec,
+    m_port_n_tree,
 };
 use fabricast_topology::{FatTree, Graph};
 
+use crate::hardware::Dawning;
 use crate::routing::Refusal;
 
 /// The Dawning 5000 fabric that every run uses.
 pub(super) struct Fixture {
     pub(super) graph: Graph,
     tree: FatTree,
+    pub(super) model: Model,
+    /// Reading of the registers where it is not swept, every so often and known as long after it.
+    pub(super) reading_ps: u64,
 }
 
 /// Measurements of one window of a run.
@@ -37,10 +42,12 @@ pub(super) struct Span {
 }
 
 impl Fixture {
-    pub(super) fn new() -> Result<Self, Refusal> {
+    pub(super) fn new(hardware: &Dawning) -> Result<Self, Refusal> {
         let graph = m_port_n_tree(8, 3)?;
         let tree = FatTree::detect(&graph)?;
-        Ok(Self { graph, tree })
+        let model = hardware.link.model(MulticastPolicy::Bulletin);
+        let reading_ps = u64::from(hardware.registers.reading_us) * 1_000_000;
+        Ok(Self { graph, tree, model, reading_ps })
     }
 
     /// Runs a load, to its end or to that of the span.
@@ -89,11 +96,10 @@ impl Fixture {
 #[cfg(test)]
 mod tests {
     use fabricast_routing::RootPolicy;
-    use fabricast_simulator::MulticastPolicy;
 
     use super::super::loads::all_to_many;
-    use super::super::model::MODEL;
     use super::*;
+    use crate::hardware::Hardware;
 
     const SPAN: Span =
         Span { from_ps: 300_000_000, to_ps: 719_430_400, to_the_end: false, trails: false };
@@ -102,9 +108,9 @@ mod tests {
     /// interval of the sources.
     #[test]
     fn throughput_is_what_is_offered_where_that_is_little() {
-        let fixture = Fixture::new().unwrap();
+        let fixture = Fixture::new(&Hardware::ours().dawning).unwrap();
         let spec = all_to_many(&fixture, 64, RootPolicy::Cyclic, 25, 1);
-        let window = fixture.run(MODEL, spec, SPAN).unwrap();
+        let window = fixture.run(fixture.model, spec, SPAN).unwrap();
         assert!((0.24..=0.26).contains(&window.throughput), "{}", window.throughput);
         assert_eq!(window.deadlock, None);
     }
@@ -112,8 +118,8 @@ mod tests {
     /// The naive policy ends in a deadlock, which is told and not an error.
     #[test]
     fn holding_outputs_one_by_one_ends_in_a_named_deadlock() {
-        let fixture = Fixture::new().unwrap();
-        let model = Model { multicast: MulticastPolicy::HoldAndWait, ..MODEL };
+        let fixture = Fixture::new(&Hardware::ours().dawning).unwrap();
+        let model = Model { multicast: MulticastPolicy::HoldAndWait, ..fixture.model };
         let spec = all_to_many(&fixture, 64, RootPolicy::Cyclic, 100, 1);
         let deadlock = fixture.run(model, spec, SPAN).unwrap().deadlock.unwrap();
         assert!(deadlock.contains("holds P") && deadlock.contains("wants P"), "{deadlock}");

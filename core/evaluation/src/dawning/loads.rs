@@ -8,16 +8,14 @@ use fabricast_simulator::{
 use fabricast_topology::EndpointId;
 
 use super::fixture::{Fixture, Span, Window};
-use super::model::{MODEL, MULTICAST_BYTES, SOURCE, UNICAST_BYTES};
+use super::model::{MULTICAST_BYTES, SOURCE, UNICAST_BYTES};
 use crate::experiment::{ExperimentError, Run};
+use crate::sample::Sample;
 
 /// Destinations of a multicast packet (figure 9), 128 is all-to-all broadcast.
 pub(super) const FAN_OUTS: [u32; 4] = [32, 64, 96, 128];
 /// Load offered to every endpoint's link, in parts of 100.
 const OFFERED: [u64; 5] = [25, 50, 75, 90, 100];
-/// Reading of the registers where it is not swept, every so often and known as long after it:
-/// fitted to the 1.9x of the load-balanced policies over hot-region unicast (§5.1).
-pub(super) const READING_PS: u64 = 200_000_000;
 const READINGS_PS: [u64; 4] = [2_000_000, 20_000_000, 200_000_000, 2_000_000_000];
 /// Groups that a source of many-to-many multicast draws from.
 const GROUPS: usize = 4;
@@ -32,12 +30,15 @@ pub(super) const OUTPUTS: [(&str, MulticastPolicy); 5] = [
 
 type Step<'a> = &'a mut dyn FnMut(&mut Run<'_>, &str);
 
+/// Picoseconds after which a measurement of broadcasts ends in any case.
+const LONGEST_PS: u64 = 2_000_000_000_000;
+
 /// Numbers of packets and windows to simulate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) quick: bool,
-    /// Broadcasts of each measurement, as in the paper, and picoseconds after which no more are
-    /// waited for.
+    pub(super) seeds: u32,
+    /// Broadcasts of each measurement and seed, and picoseconds after which no more are waited for.
     pub(super) broadcasts: u64,
     pub(super) most_ps: u64,
     /// Picoseconds of a throughput measurement: warm-up and end.
@@ -45,26 +46,32 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) const fn new(quick: bool) -> Self {
-        match quick {
-            true => Self {
-                quick,
-                broadcasts: 1_000,
-                most_ps: 1_000_000_000,
-                span_ps: (200_000_000, 400_000_000),
-            },
-            false => Self {
-                quick,
-                broadcasts: 1_000,
-                most_ps: 5_000_000_000,
-                span_ps: (1_000_000_000, 3_000_000_000),
-            },
-        }
+    /// In all 1 000 broadcasts of each measurement, as in the paper, unless the user asks for
+    /// others; the quick form ends after 1 ms.
+    pub(super) fn new(run: &Run<'_>) -> Self {
+        let seeds = run.seeds.get();
+        let broadcasts =
+            run.broadcasts.map_or(1_000 / u64::from(seeds), |count| count.get().into());
+        let most_ps = match (run.quick, run.broadcasts) {
+            (true, None) => 1_000_000_000,
+            (true, Some(_)) | (false, _) => LONGEST_PS,
+        };
+        let span_ps = match run.quick {
+            true => (200_000_000, 400_000_000),
+            false => (1_000_000_000, 3_000_000_000),
+        };
+        Self { quick: run.quick, seeds, broadcasts: broadcasts.max(1), most_ps, span_ps }
     }
 
     /// From the start until all broadcasts have arrived.
     const fn finish(self) -> Span {
         Span { from_ps: 0, to_ps: self.most_ps, to_the_end: true, trails: false }
+    }
+
+    /// The same, for 5 ms or 1 ms only: the output policies are compared in it.
+    const fn short(self) -> Span {
+        let to_ps = if self.quick { 1_000_000_000 } else { 5_000_000_000 };
+        Span { to_ps, ..self.finish() }
     }
 
     /// After a warm-up.
@@ -97,35 +104,37 @@ impl Plan {
     }
 }
 
-/// Mean time of a packet in every stage of its way, in microseconds.
+/// Mean time of a packet in every stage of its way, in microseconds, of every seed.
 #[derive(Clone, Debug)]
 pub(super) struct Stages {
     pub(super) load: &'static str,
-    pub(super) stages_us: Vec<f64>,
+    pub(super) stages_us: Vec<Sample>,
 }
 
 /// Broadcasts over unicast.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Broadcasts {
     pub(super) pattern: UnicastPattern,
     pub(super) policy: RootPolicy,
     pub(super) reading_ps: u64,
+    /// Of all seeds.
     pub(super) count: usize,
-    /// Mean from sending to the last arrival, and with the wait in the source, in microseconds.
-    pub(super) mean_us: f64,
-    pub(super) with_queue_us: f64,
+    /// Mean from sending to the last arrival, and with the wait in the source, in microseconds, of
+    /// every seed.
+    pub(super) mean_us: Sample,
+    pub(super) with_queue_us: Sample,
 }
 
-/// Throughput of many-to-many multicast.
-#[derive(Clone, Copy, Debug)]
+/// Throughput of many-to-many multicast, of every seed.
+#[derive(Clone, Debug)]
 pub(super) struct Many {
     pub(super) fan_out: u32,
     pub(super) policy: RootPolicy,
     pub(super) offered: f64,
-    pub(super) throughput: f64,
+    pub(super) throughput: Sample,
 }
 
-/// Result of one output policy.
+/// Result of one output policy, of the first seed.
 #[derive(Clone, Debug)]
 pub(super) struct Output {
     pub(super) name: &'static str,
@@ -147,19 +156,20 @@ fn one_to_all(
     packets: u64,
     seed: u64,
 ) -> StreamsSpec {
-    let every_ps = MODEL.sending_ps(UNICAST_BYTES);
+    let model = fixture.model;
+    let every_ps = model.sending_ps(UNICAST_BYTES);
     let multicast = MulticastLoad {
         source: EndpointId(SOURCE),
         groups: vec![fixture.graph.endpoints().collect()],
         bytes: MULTICAST_BYTES,
-        every_ps: MODEL.sending_ps(MULTICAST_BYTES),
+        every_ps: model.sending_ps(MULTICAST_BYTES),
         packets,
     };
     StreamsSpec {
         unicast: Some(UnicastLoad { pattern, bytes: UNICAST_BYTES, every_ps }),
         multicast: vec![multicast],
         policy,
-        reading: reading(READING_PS),
+        reading: reading(fixture.reading_ps),
         channels: [0, 0],
         seed,
     }
@@ -174,7 +184,7 @@ pub(super) fn all_to_many(
     seed: u64,
 ) -> StreamsSpec {
     let endpoints: Vec<EndpointId> = fixture.graph.endpoints().collect();
-    let every_ps = MODEL.sending_ps(MULTICAST_BYTES) * u64::from(fan_out) * 100 / percent;
+    let every_ps = fixture.model.sending_ps(MULTICAST_BYTES) * u64::from(fan_out) * 100 / percent;
     let stream = |source: EndpointId| {
         let mut chance = Chance::new(seed ^ 0x9E37, source.0.into());
         // Windows of one shuffled ring: a source sends to every endpoint as often.
@@ -199,7 +209,7 @@ pub(super) fn all_to_many(
         unicast: None,
         multicast: endpoints.iter().copied().map(stream).collect(),
         policy,
-        reading: reading(READING_PS),
+        reading: reading(fixture.reading_ps),
         channels: [0, 0],
         seed,
     }
@@ -212,28 +222,33 @@ pub(super) fn stages(
     plan: &Plan,
     step: Step<'_>,
 ) -> Result<Vec<Stages>, ExperimentError> {
-    let seed = run.seed;
     let (one, all) = ("one broadcast over uniform unicast", "all-to-all broadcast");
     let mut found = Vec::new();
     for load in [one, all] {
         step(run, load);
         let policy = RootPolicy::Cyclic;
-        let window = if load == one {
-            let spec = one_to_all(fixture, UnicastPattern::Uniform, policy, plan.broadcasts, seed);
-            fixture.run(MODEL, spec, Span { trails: true, ..plan.finish() })
-        } else {
-            let spec = all_to_many(fixture, 128, policy, 100, seed);
-            fixture.run(MODEL, spec, Span { trails: true, ..plan.window() })
+        let of_seed = |seed| {
+            let window = if load == one {
+                let packets = plan.broadcasts;
+                let spec = one_to_all(fixture, UnicastPattern::Uniform, policy, packets, seed);
+                fixture.run(fixture.model, spec, Span { trails: true, ..plan.short() })
+            } else {
+                let spec = all_to_many(fixture, 128, policy, 100, seed);
+                fixture.run(fixture.model, spec, Span { trails: true, ..plan.window() })
+            };
+            let window = window.map_err(ExperimentError::at(load))?;
+            Ok(stage_means(&window, fixture.model.switch_ps))
         };
-        let window = window.map_err(ExperimentError::at(load))?;
-        found.push(Stages { load, stages_us: stage_means(&window) });
+        let seeds = run.all_seeds().map(of_seed).collect::<Result<Vec<_>, ExperimentError>>()?;
+        let stages_us = (0..6).map(|stage| seeds.iter().map(|means| means[stage]).collect());
+        found.push(Stages { load, stages_us: stages_us.collect() });
     }
     Ok(found)
 }
 
 /// Returns the mean wait and switching time of every stage of the last copies: adapter, then
 /// switches.
-fn stage_means(window: &Window) -> Vec<f64> {
+fn stage_means(window: &Window, switch_ps: u64) -> [f64; 6] {
     let mut sums = [0u64; 6];
     let trails = window.finished.iter().filter_map(|one| one.trail);
     let mut count = 0u64;
@@ -241,10 +256,10 @@ fn stage_means(window: &Window) -> Vec<f64> {
     for trail in trails.filter(|trail| trail.waits_ps().len() == 6) {
         count += 1;
         for (stage, (sum, wait_ps)) in sums.iter_mut().zip(trail.waits_ps()).enumerate() {
-            *sum += wait_ps + if stage > 0 { MODEL.switch_ps } else { 0 };
+            *sum += wait_ps + if stage > 0 { switch_ps } else { 0 };
         }
     }
-    sums.into_iter().map(|sum| sum as f64 / count.max(1) as f64 / 1e6).collect()
+    sums.map(|sum| sum as f64 / count.max(1) as f64 / 1e6)
 }
 
 fn means(window: &Window) -> (f64, f64) {
@@ -270,12 +285,18 @@ fn broadcast(
     case: BroadcastCase,
 ) -> Result<Broadcasts, ExperimentError> {
     let BroadcastCase { pattern, policy, reading_ps } = case;
-    let spec = one_to_all(fixture, pattern, policy, plan.broadcasts, run.seed);
-    let spec = StreamsSpec { reading: reading(reading_ps), ..spec };
-    let window = fixture.run(MODEL, spec, plan.finish());
-    let window = window.map_err(ExperimentError::at(pattern.name()))?;
-    let (mean_us, with_queue_us) = means(&window);
-    let count = window.finished.len();
+    let (mut count, mut means_us, mut queue_us) = (0, Vec::new(), Vec::new());
+    for seed in run.all_seeds() {
+        let spec = one_to_all(fixture, pattern, policy, plan.broadcasts, seed);
+        let spec = StreamsSpec { reading: reading(reading_ps), ..spec };
+        let window = fixture.run(fixture.model, spec, plan.finish());
+        let window = window.map_err(ExperimentError::at(pattern.name()))?;
+        let (mean_us, with_queue_us) = means(&window);
+        count += window.finished.len();
+        means_us.push(mean_us);
+        queue_us.push(with_queue_us);
+    }
+    let (mean_us, with_queue_us) = (means_us.into(), queue_us.into());
     Ok(Broadcasts { pattern, policy, reading_ps, count, mean_us, with_queue_us })
 }
 
@@ -287,7 +308,8 @@ pub(super) fn broadcasts(
     step: Step<'_>,
 ) -> Result<Vec<Broadcasts>, ExperimentError> {
     let patterns = plan.patterns().iter();
-    let loads = patterns.map(|one| (format!("broadcasts over {}", one.name()), *one, READING_PS));
+    let reading_ps = fixture.reading_ps;
+    let loads = patterns.map(|one| (format!("broadcasts over {}", one.name()), *one, reading_ps));
     under_all_policies(run, fixture, plan, step, loads)
 }
 
@@ -342,9 +364,13 @@ pub(super) fn many_to_many(
             for percent in plan.offered() {
                 let what = format!("fan-out {fan_out}, {policy}, {percent} %");
                 step(run, &what);
-                let spec = all_to_many(fixture, *fan_out, policy, *percent, run.seed);
-                let window = fixture.run(MODEL, spec, plan.window());
-                let throughput = window.map_err(ExperimentError::at(what))?.throughput;
+                let of_seed = |seed| {
+                    let spec = all_to_many(fixture, *fan_out, policy, *percent, seed);
+                    Ok(fixture.run(fixture.model, spec, plan.window())?.throughput)
+                };
+                let seeds = run.all_seeds().map(of_seed);
+                let throughput = seeds.collect::<Result<_, crate::routing::Refusal>>();
+                let throughput = throughput.map_err(ExperimentError::at(what))?;
                 let offered = *percent as f64 / 100.0;
                 found.push(Many { fan_out: *fan_out, policy, offered, throughput });
             }
@@ -362,12 +388,12 @@ pub(super) fn output_policies(
 ) -> Result<Vec<Output>, ExperimentError> {
     let mut found = Vec::new();
     for (name, multicast) in OUTPUTS {
-        let model = Model { multicast, ..MODEL };
+        let model = Model { multicast, ..fixture.model };
         let load = "one broadcast over uniform unicast";
         step(run, &format!("{load}, {name}"));
         let (policy, seed) = (RootPolicy::Hlse, run.seed);
         let spec = one_to_all(fixture, UnicastPattern::Uniform, policy, plan.broadcasts, seed);
-        let window = fixture.run(model, spec, plan.finish());
+        let window = fixture.run(model, spec, plan.short());
         let window = window.map_err(ExperimentError::at(name))?;
         found.push(output(name, load, window));
         let load = "fan-out 64, all to many";

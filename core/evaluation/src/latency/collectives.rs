@@ -9,12 +9,13 @@ use fabricast_simulator::{
 };
 use fabricast_topology::{EndpointId, Faults, Mgid, Peer, PortId, TableKind};
 
-use super::model::{
-    COPY_PS, FAN_IN, HEADER, MATCH_PS, MODEL, MPI_NOISE_PS, MPI_PS, SMALL, Summary,
-};
+use super::model::{SMALL, Summary, model};
 use crate::experiment::{ExperimentError, Run};
+use crate::hardware::{MessageAdapter, ps};
 use crate::network::trees;
+use crate::plot::Quartiles;
 use crate::routing::{Fabric, Refusal, Way, route};
+use crate::sample::Sample;
 
 /// The paper's fabric as far as 4 CNs reach: 600 of their 2 048 endpoints take part.
 const FABRIC: &str = "kind = 'cn-tn-fat-tree'\nq = 32\nm = 16\np = 6\nk = 32\nw = 16\ncns = 4\n\
@@ -38,7 +39,7 @@ pub(super) const OPERATIONS: [(&str, Operation); 4] = [
 pub(super) const GLOBAL: Way = Way::new(EngineKind::GlobalTree, 32, TableKind::PerPort);
 pub(super) const MR4LMS: Way = Way::new(EngineKind::Mr4lms, 32, TableKind::PerPort);
 pub(super) const FIXED: Way = Way::new(EngineKind::CMr4lmsFixed, 32, TableKind::PerPort);
-const DYNAMIC: Way =
+pub(super) const DYNAMIC: Way =
     Way::new(EngineKind::CMr4lmsDynamic, 32, TableKind::PerPort).scope(RootScope::TnGroup);
 pub(super) const TWO_TREES: Way = FIXED.fault_tolerant();
 
@@ -51,9 +52,16 @@ pub(super) struct Timed {
     pub(super) pattern: [u32; 2],
     pub(super) operation: usize,
     pub(super) way: Way,
-    /// Durations of the first process's rounds, in microseconds.
+    /// Durations of the first process's rounds of all seeds, in microseconds.
     pub(super) rounds_us: Vec<f64>,
+    /// Of the same.
     pub(super) time: Summary,
+    /// Mean of every seed.
+    pub(super) mean_us: Sample,
+    /// Median of every seed.
+    pub(super) median_us: Sample,
+    /// From the lower to the upper quartile, of every seed.
+    pub(super) middle_us: Sample,
 }
 
 /// Result of a run with a cut link.
@@ -101,21 +109,48 @@ pub(super) fn timed(
             let planned = plan_grid(run, &fabric, *pattern, way).map_err(failed)?;
             for (operation, (name, kind)) in OPERATIONS.iter().enumerate() {
                 step(run, &format!("{label}, {name}"));
-                let spec = spec(*kind, rounds(run), run.seed);
-                let (done, _) = perform(&fabric, &planned, spec, &Faults::new()).map_err(failed)?;
-                let took = |round: &fabricast_simulator::Round| round.done_ps - round.begun_ps;
-                let rounds: Vec<u64> = done.rounds().iter().map(took).collect();
-                found.push(Timed {
-                    pattern: *pattern,
-                    operation,
-                    way,
-                    rounds_us: rounds.iter().map(|ps| *ps as f64 / 1e6).collect(),
-                    time: Summary::of(&rounds),
-                });
+                let rounds = rounds_of_seeds(run, &fabric, &planned, *kind).map_err(failed)?;
+                found.push(Timed::new(*pattern, operation, way, &rounds));
             }
         }
     }
     Ok(found)
+}
+
+/// Lists the durations of the first process's rounds in picoseconds, seed by seed.
+fn rounds_of_seeds(
+    run: &Run<'_>,
+    fabric: &Fabric,
+    planned: &PlannedGrid,
+    operation: Operation,
+) -> Result<Vec<Vec<u64>>, Refusal> {
+    let of_seed = |seed| {
+        let spec = spec(&run.hardware.latency.adapter, operation, rounds(run), seed);
+        let (done, _) = perform(run, fabric, planned, spec, &Faults::new())?;
+        Ok(done.rounds().iter().map(|round| round.done_ps - round.begun_ps).collect())
+    };
+    run.all_seeds().map(of_seed).collect()
+}
+
+impl Timed {
+    fn new(pattern: [u32; 2], operation: usize, way: Way, seeds: &[Vec<u64>]) -> Self {
+        let us = |ps: &u64| *ps as f64 / 1e6;
+        let quartiles = |rounds: &Vec<u64>| {
+            let all = Quartiles::of(&rounds.iter().map(us).collect::<Vec<f64>>());
+            all.map_or(0.0, |all| all.upper - all.lower)
+        };
+        let all = seeds.concat();
+        Self {
+            pattern,
+            operation,
+            way,
+            rounds_us: all.iter().map(us).collect(),
+            time: Summary::of(&all),
+            mean_us: seeds.iter().map(|rounds| Summary::of(rounds).mean_us).collect(),
+            median_us: seeds.iter().map(|rounds| Summary::of(rounds).median_us).collect(),
+            middle_us: seeds.iter().map(quartiles).collect(),
+        }
+    }
 }
 
 /// Cuts a link of the first column's tree and lets everybody broadcast.
@@ -138,8 +173,9 @@ pub(super) fn cut(
             .map_err(|error| failed(error.into()))?;
         let mut faults = Faults::new();
         faults.fail_link(&fabric.graph, up);
-        let spec = spec(Operation::Broadcast(SMALL), 5, run.seed);
-        let (done, lost) = perform(&fabric, &planned, spec, &faults).map_err(failed)?;
+        let adapter = &run.hardware.latency.adapter;
+        let spec = spec(adapter, Operation::Broadcast(SMALL), 5, run.seed);
+        let (done, lost) = perform(run, &fabric, &planned, spec, &faults).map_err(failed)?;
         let all = planned.processes.len();
         found.push(Cut { way, done: [all - done.running(), all], lost });
     }
@@ -177,7 +213,7 @@ fn plan_grid(
     Ok(PlannedGrid { processes: grid_processes(x, PROCESSES, &endpoints), routes, trees })
 }
 
-const fn spec(operation: Operation, rounds: u32, seed: u64) -> CollectiveSpec {
+fn spec(adapter: &MessageAdapter, operation: Operation, rounds: u32, seed: u64) -> CollectiveSpec {
     let copied = match operation {
         Operation::Broadcast(bytes) | Operation::AllReduce(bytes) if bytes > SMALL => bytes,
         Operation::Barrier | Operation::Broadcast(_) | Operation::AllReduce(_) => 0,
@@ -185,17 +221,18 @@ const fn spec(operation: Operation, rounds: u32, seed: u64) -> CollectiveSpec {
     CollectiveSpec {
         operation,
         rounds,
-        header_bytes: HEADER,
-        fan_in: FAN_IN,
-        match_ps: MATCH_PS,
-        software_ps: MPI_PS + copied as u64 * COPY_PS,
-        noise_ps: MPI_NOISE_PS,
+        header_bytes: adapter.header_bytes,
+        fan_in: adapter.fan_in,
+        match_ps: ps(adapter.match_ns),
+        software_ps: ps(adapter.process_ns + f64::from(copied) * adapter.copy_ns_per_byte),
+        noise_ps: ps(adapter.process_noise_ns),
         seed,
     }
 }
 
 /// Runs to the end; gives the workload and the copies lost in cut links.
 fn perform(
+    run: &Run<'_>,
     fabric: &Fabric,
     planned: &PlannedGrid,
     spec: CollectiveSpec,
@@ -205,7 +242,7 @@ fn perform(
     let load = Collective::new(spec, &planned.processes, planned.trees.clone(), endpoints)?;
     let network =
         Network { graph: &fabric.graph, fat_tree: fabric.fat_tree()?, routes: &planned.routes };
-    let mut simulator = Simulator::new(network, MODEL, load)?;
+    let mut simulator = Simulator::new(network, model(&run.hardware.latency), load)?;
     simulator.set_faults(faults);
     simulator.run_until(u64::MAX)?;
     Ok((simulator.workload().clone(), simulator.counters().dropped_cut))

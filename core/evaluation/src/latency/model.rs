@@ -1,35 +1,16 @@
-//! The constants of the simulation, and the summary of measured times.
+//! The summary of measured times, and the papers' small message.
 
 use fabricast_simulator::{Model, MulticastPolicy};
 
-/// Links of 100 Gbit/s; 20 ns of cable, 100 ns of switch.
-pub(super) const MODEL: Model = Model {
-    ps_per_byte: 80,
-    wire_ps: 20_000,
-    switch_ps: 100_000,
-    channels: 1,
-    buffer_bytes: 16_384,
-    multicast: MulticastPolicy::Bulletin,
-};
-/// Bytes of a packet beside its data.
-pub(super) const HEADER: u32 = 56;
-/// The papers' small message.
+use crate::hardware::Latency;
+
+/// The papers' small message, in bytes.
 pub(super) const SMALL: u32 = 8;
-/// Host time of a message of the turns: fitted to the small message's +20 % in MR4LMS table 1.
-pub(super) const SOFTWARE_PS: u64 = 1_055_000;
-/// Host time of a byte of a longer message: fitted to +15 % at 2 KiB there.
-pub(super) const COPY_PS: u64 = 113;
-/// Mean of the exponential noise on top of the host time; ours.
-pub(super) const NOISE_PS: u64 = 20_000;
-/// Width of the gathering tree (aggregation-tree paper, §2).
-pub(super) const FAN_IN: u32 = 32;
-/// Time of an adapter to match a packet, or to find that it is for another group: fitted to the
-/// barrier's -10 % in C-MR4LMS §4.4.
-pub(super) const MATCH_PS: u64 = 55_000;
-/// Time of a process between two collectives: fitted to the -40 % of 2 KiB there.
-pub(super) const MPI_PS: u64 = 6_500_000;
-/// Mean of the exponential noise on top of it; ours.
-pub(super) const MPI_NOISE_PS: u64 = 500_000;
+
+/// Gives the constants of the simulator.
+pub(super) fn model(hardware: &Latency) -> Model {
+    hardware.link.model(MulticastPolicy::Bulletin)
+}
 
 /// Times of one measurement, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]

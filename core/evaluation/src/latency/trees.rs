@@ -1,14 +1,16 @@
 //! Height and EFI: MR4LMS tables 1 and 2.
 
 use fabricast_routing::{EngineKind, PatternGroup};
-use fabricast_simulator::{Network, Simulator};
+use fabricast_simulator::{Network, Simulator, TreeId};
 use fabricast_topology::{EndpointId, Mgid, TableKind};
 
-use super::model::{COPY_PS, HEADER, MODEL, NOISE_PS, SMALL, SOFTWARE_PS, Summary};
+use super::model::{SMALL, Summary, model};
 use super::turns::{Turns, TurnsSpec};
 use crate::experiment::{ExperimentError, Run};
+use crate::hardware::ps;
 use crate::network::trees;
 use crate::routing::{Fabric, Refusal, Way, route};
+use crate::sample::Sample;
 
 /// 512 endpoints on 32 leaves.
 const FABRIC: &str = "kind = 'leaf-spine'\nleaves = 32\nspines = 4\nendpoints_per_leaf = 16\n";
@@ -22,16 +24,26 @@ const MESSAGES: u32 = 5_000;
 const COPIES: u32 = 2_000_000;
 
 /// One measurement: a size of message on one kind of tree.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Measured {
     /// Bytes of a message.
     pub(super) bytes: u32,
     /// Height of the tree, or groups on it.
     pub(super) what: u32,
-    /// Messages of every group.
+    /// Messages of every group and seed.
     pub(super) messages: u32,
-    /// Summary of the latencies.
-    pub(super) time: Summary,
+    /// Mean latency of every seed.
+    pub(super) mean_us: Sample,
+    /// Latency that 99 % are not above, of every seed.
+    pub(super) tail_us: Sample,
+}
+
+impl Measured {
+    fn new([bytes, what, messages]: [u32; 3], times: &[Summary]) -> Self {
+        let mean_us = times.iter().map(|time| time.mean_us).collect();
+        let tail_us = times.iter().map(|time| time.tail_us).collect();
+        Self { bytes, what, messages, mean_us, tail_us }
+    }
 }
 
 /// Number of measurements.
@@ -57,9 +69,9 @@ pub(super) fn heights(
             step(run, &what);
             let members = vec![(0..4).map(|slot| EndpointId(slot * apart)).collect()];
             let way = Way::new(EngineKind::CMr4lmsFixed, 32, TableKind::PerPort);
-            let time = measure(run, &fabric, way, members, Traffic { bytes, messages });
-            let time = time.map_err(|source| ExperimentError { step: what, source })?;
-            found.push(Measured { bytes, what: height, messages, time });
+            let times = measure(run, &fabric, way, members, Traffic { bytes, messages });
+            let times = times.map_err(|source| ExperimentError { step: what, source })?;
+            found.push(Measured::new([bytes, height, messages], &times));
         }
     }
     Ok(found)
@@ -84,9 +96,9 @@ pub(super) fn shared(
                 |group| (0..4).map(|slot| EndpointId(member(group, slot))).collect::<Vec<_>>();
             let way = Way::new(EngineKind::GlobalTree, 32, TableKind::PerPort);
             let groups = (0..*count).map(members).collect();
-            let time = measure(run, &fabric, way, groups, Traffic { bytes, messages });
-            let time = time.map_err(|source| ExperimentError { step: what, source })?;
-            found.push(Measured { bytes, what: *count, messages, time });
+            let times = measure(run, &fabric, way, groups, Traffic { bytes, messages });
+            let times = times.map_err(|source| ExperimentError { step: what, source })?;
+            found.push(Measured::new([bytes, *count, messages], &times));
         }
     }
     Ok(found)
@@ -99,13 +111,14 @@ struct Traffic {
     messages: u32,
 }
 
+/// Measures with every seed.
 fn measure(
     run: &Run<'_>,
     fabric: &Fabric,
     way: Way,
     groups: Vec<Vec<EndpointId>>,
     traffic: Traffic,
-) -> Result<Summary, Refusal> {
+) -> Result<Vec<Summary>, Refusal> {
     let Traffic { bytes, messages } = traffic;
     let named = (0..).zip(&groups).map(|(number, members)| PatternGroup {
         mgid: Mgid(number),
@@ -116,17 +129,24 @@ fn measure(
     let mgids: Vec<Mgid> = named.iter().map(|group| group.mgid).collect();
     let routed = route(run, fabric, way, |_| Ok(named))?;
     let (routes, trees) = trees(&fabric.graph, &routed.plan, &mgids)?;
-    let spec = TurnsSpec {
-        packet_bytes: HEADER + bytes,
-        host_ps: SOFTWARE_PS + if bytes > SMALL { u64::from(bytes) * COPY_PS } else { 0 },
-        noise_ps: NOISE_PS,
-        messages,
-        seed: run.seed,
+    let trees: Vec<TreeId> = trees.into_iter().flatten().collect();
+    let adapter = run.hardware.latency.adapter;
+    let copied = if bytes > SMALL { f64::from(bytes) * adapter.copy_ns_per_byte } else { 0.0 };
+    let of_seed = |seed| {
+        let spec = TurnsSpec {
+            packet_bytes: adapter.header_bytes + bytes,
+            host_ps: ps(adapter.message_ns + copied),
+            noise_ps: ps(adapter.message_noise_ns),
+            messages,
+            seed,
+        };
+        let groups = groups.iter().cloned().zip(trees.iter().copied()).collect();
+        let turns = Turns::new(spec, groups, fabric.graph.endpoint_count());
+        let network =
+            Network { graph: &fabric.graph, fat_tree: fabric.fat_tree()?, routes: &routes };
+        let mut simulator = Simulator::new(network, model(&run.hardware.latency), turns)?;
+        simulator.run_until(u64::MAX)?;
+        Ok(Summary::of(simulator.workload().latencies_ps()))
     };
-    let groups = groups.into_iter().zip(trees.into_iter().flatten()).collect();
-    let turns = Turns::new(spec, groups, fabric.graph.endpoint_count());
-    let network = Network { graph: &fabric.graph, fat_tree: fabric.fat_tree()?, routes: &routes };
-    let mut simulator = Simulator::new(network, MODEL, turns)?;
-    simulator.run_until(u64::MAX)?;
-    Ok(Summary::of(simulator.workload().latencies_ps()))
+    run.all_seeds().map(of_seed).collect()
 }

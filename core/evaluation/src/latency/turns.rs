@@ -139,8 +139,9 @@ mod tests {
     use fabricast_simulator::{Network, Routes, Simulator, m_port_n_tree};
     use fabricast_topology::{FatTree, Graph, Peer, PortId};
 
-    use super::super::model::MODEL;
+    use super::super::model::model;
     use super::*;
+    use crate::hardware::Hardware;
 
     /// The ports at a leaf to four endpoints of it.
     fn ports(graph: &Graph, members: &[EndpointId]) -> Vec<PortId> {
@@ -164,9 +165,10 @@ mod tests {
             TurnsSpec { packet_bytes: 64, host_ps: 500_000, noise_ps: 0, messages: 9, seed: 1 };
         let turns = Turns::new(spec, vec![(members, tree)], graph.endpoint_count());
         let network = Network { graph: &graph, fat_tree: &fat_tree, routes: &routes };
-        let mut simulator = Simulator::new(network, MODEL, turns).unwrap();
+        let model = model(&Hardware::ours().latency);
+        let mut simulator = Simulator::new(network, model, turns).unwrap();
         simulator.run_until(u64::MAX).unwrap();
-        let expected = 500_000 + MODEL.zero_load_ps(1, 64);
+        let expected = 500_000 + model.zero_load_ps(1, 64);
         assert_eq!(simulator.workload().latencies_ps(), vec![expected; 9]);
     }
 }

@@ -1,8 +1,11 @@
 //! The engines, numbers of colors and patterns that are compared, and their outcomes.
 
-use fabricast_routing::{EngineKind, Mr4lmsFabric, Mr4lmsPattern, PatternShape};
+use std::time::Duration;
+
+use fabricast_routing::{EngineKind, Metrics, Mr4lmsFabric, Mr4lmsPattern, PatternShape};
 
 use crate::routing::Routed;
+use crate::sample::Sample;
 
 /// The engines whose EFI is compared without a limit of colors.
 pub(super) const UNLIMITED: [EngineKind; 3] =
@@ -19,13 +22,73 @@ pub(super) const COUNTED: (&str, PatternShape) = ("taihulight", PatternShape::Cu
 pub(super) struct Outcome {
     pub(super) fabric: &'static Mr4lmsFabric,
     pub(super) pattern: Mr4lmsPattern,
-    /// Without a limit of colors, in the order of [`UNLIMITED`].
-    pub(super) unlimited: Vec<Routed>,
-    /// MR4LMS with the recommended number of colors.
-    pub(super) recommended: Routed,
+    /// One for each seed if chance has a part in the pattern or in the fabric, else one.
+    pub(super) routed: Vec<Measured>,
+    /// Trees and groups of each color with the recommended number of colors, of the first seed.
+    pub(super) of_colors: Vec<OfColor>,
 }
 
-/// Maximum EFI over the number of colors.
+/// One routing of a pattern.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measured {
+    /// Without a limit of colors, in the order of [`UNLIMITED`].
+    pub(super) unlimited: [Single; 3],
+    /// MR4LMS with the recommended number of colors.
+    pub(super) recommended: Single,
+}
+
+/// One routing by one engine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Single {
+    pub(super) figures: Metrics,
+    pub(super) colors_used: u32,
+    pub(super) took: Duration,
+}
+
+/// Trees and groups that have one color.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct OfColor {
+    pub(super) trees: u32,
+    pub(super) groups: u32,
+}
+
+impl Outcome {
+    /// Chance decides who is in a group, or how the fabric is linked.
+    pub(super) fn is_random(fabric: &Mr4lmsFabric, pattern: &Mr4lmsPattern) -> bool {
+        fabric.preset == "random" || matches!(pattern.shape, PatternShape::Random(_))
+    }
+
+    /// Returns a figure of all seeds.
+    pub(super) fn sample(&self, figure: fn(&Measured) -> f64) -> Sample {
+        let values = self.routed.iter().map(figure);
+        match Self::is_random(self.fabric, &self.pattern) {
+            true => values.collect(),
+            false => Sample::from_certain(values),
+        }
+    }
+
+    pub(super) fn name(&self) -> String {
+        format!("{} {}", self.fabric.preset, self.pattern.name())
+    }
+}
+
+impl Single {
+    pub(super) fn max_efi(&self) -> f64 {
+        f64::from(self.figures.switch_links.max_efi)
+    }
+
+    pub(super) fn took_s(&self) -> f64 {
+        self.took.as_secs_f64()
+    }
+}
+
+impl From<&Routed> for Single {
+    fn from(routed: &Routed) -> Self {
+        Self { figures: routed.figures, colors_used: routed.colors_used, took: routed.took }
+    }
+}
+
+/// Maximum EFI over the number of colors, of the first seed.
 #[derive(Debug)]
 pub(super) struct Sweep {
     pub(super) preset: &'static str,
