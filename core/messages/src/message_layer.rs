@@ -103,14 +103,37 @@ impl MessageLayer {
     /// Removes a member whose membership has ended.
     pub fn remove(&mut self, now: Moment, gn: Gn, pn: Pn) {
         let key = MemberId { gn, pn };
-        let Some(endpoint) = self.endpoints.remove(&key) else { return };
+        let Some(endpoint) = self.forget(key) else { return };
         if endpoint.is_active() {
             self.await_member(key); // a successor must wake by itself: its neighbours may have said hello already
         }
+        self.update_links(now, key, BTreeMap::new());
+    }
+
+    /// Leaves a member of this node to a message layer of its own, and keeps the links that it
+    /// needs. Returns whether the member had an active endpoint here: its neighbours then believe
+    /// that what they sent it has arrived, so links to them are to be cut and made anew.
+    ///
+    /// - `links`: addresses by node; none when the layer of its own has ended.
+    pub fn delegate(
+        &mut self,
+        now: Moment,
+        member: MemberId,
+        links: BTreeMap<NodeName, Address>,
+    ) -> bool {
+        let was_active = self.forget(member).is_some_and(|endpoint| endpoint.is_active());
+        self.awaited.remove(&member);
+        self.update_links(now, member, links);
+        was_active
+    }
+
+    /// Removes a member's endpoint; the links that it needs are still to be released.
+    fn forget(&mut self, key: MemberId) -> Option<MemberEndpoint> {
+        let endpoint = self.endpoints.remove(&key)?;
         if let Some(at) = self.deadline_of.remove(&key) {
             self.deadlines.remove(&(at, key));
         }
-        self.update_links(now, key, BTreeMap::new());
+        Some(endpoint)
     }
 
     /// Opens a member: its process takes part from now on.

@@ -1,5 +1,6 @@
-//! Storms: processes send and call operations while members join, leave and die, links are cut and
-//! the multicast connection comes and goes. What is promised holds at the end of each.
+//! Storms: processes send and call operations while members join, leave and die, endpoints move to
+//! processes, links are cut and the multicast connection comes and goes. What is promised holds at
+//! the end of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -53,9 +54,17 @@ impl Storm {
         match world.draw(40) {
             0 if world.members.len() > 2 => {
                 let pn = any(world);
-                world.kill(pn);
+                let is_process = world.draw(2) == 0;
+                if is_process {
+                    world.hand_over(pn); // the node relays until the membership has ended
+                } else {
+                    world.kill(pn);
+                }
                 let detected = Duration::from_millis(world.draw(60));
                 world.settle(detected);
+                if is_process {
+                    world.leave(pn);
+                }
                 world.publish();
             }
             1 if world.members.len() > 2 => {
@@ -69,6 +78,10 @@ impl Storm {
                     world.join(pn, &format!("n{pn}"));
                     world.publish();
                     world.settle(Duration::from_millis(10));
+                    if world.draw(2) == 0 {
+                        world.hand_over(pn); // neighbours may have greeted it already
+                        world.settle(Duration::from_millis(10));
+                    }
                     world.open(pn);
                 }
             }

@@ -181,6 +181,28 @@ impl World {
         }
     }
 
+    /// Gives a member a new endpoint in the same life, which knows nothing: its process has begun
+    /// to serve it, or does so no more. Links are cut, as [`MessageLayer::delegate`] demands.
+    pub(crate) fn hand_over(&mut self, pn: Pn) {
+        let (now, node) = (self.now, self.members[&pn].node.clone());
+        let layer = self.layers.get_mut(&node).unwrap();
+        let was_active = layer.delegate(now, MemberId { gn: GN, pn }, BTreeMap::new());
+        *layer = MessageLayer::new(node.clone(), Limits::default());
+        let cut: Vec<_> =
+            self.links.keys().filter(|(a, b)| *a == node || *b == node).cloned().collect();
+        assert!(was_active || cut.is_empty() || !self.links[&cut[0]].wanted.contains(&node));
+        for key in cut {
+            let Some(link) = self.links.get_mut(&key) else { continue };
+            (link.up, link.session) = (false, link.session + 1);
+            link.wanted.remove(&node);
+            let other = if key.0 == node { key.1.clone() } else { key.0.clone() };
+            let at = self.soon();
+            self.push(at, Event::LinkDown(other, node.clone()));
+            self.connect(&key);
+        }
+        self.publish();
+    }
+
     /// Every member hears of its place, each in its own time.
     pub(crate) fn publish(&mut self) {
         let live: BTreeSet<Pn> = self.members.keys().copied().collect();
