@@ -1,9 +1,11 @@
 //! The subsystems of an operating agent process, and the way of effects to them.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use fabricast_group::GroupAgentHost as _;
+use fabricast_groups::names::NodeName;
 use fabricast_proto::v1;
 use fabricast_rpc::{Leader, Peer, Security};
 use tokio::sync::{mpsc, watch};
@@ -52,6 +54,7 @@ pub(crate) struct Agent {
     pub(crate) sessions: Sessions,
     pub(crate) group_members: GroupMembers,
     pub(crate) memories: Arc<Memories>,
+    pub(crate) direct_hosts: BTreeMap<NodeName, String>,
     pub(crate) packets: PacketSender,
     pub(crate) listeners: Listeners,
 }
@@ -66,6 +69,9 @@ pub(crate) struct Parts {
     pub(crate) security: Security,
     pub(crate) user_rules: UserRules,
     pub(crate) memories: Memories,
+    /// Addresses at which sockets of processes are reached, by node; only of nodes that offer them
+    /// a direct path.
+    pub(crate) direct_hosts: BTreeMap<NodeName, String>,
     /// Where other agents reach this process, as `host:port`.
     pub(crate) address: String,
     pub(crate) packets: PacketSender,
@@ -74,7 +80,8 @@ pub(crate) struct Parts {
 impl Agent {
     /// Sets the subsystems up; nothing is sent before [`Agent::start`].
     pub(crate) fn new(parts: Parts) -> Arc<Self> {
-        let Parts { nodes, tic, fabric, security, user_rules, memories, address, packets } = parts;
+        let Parts { nodes, tic, fabric, security, user_rules, memories, .. } = parts;
+        let Parts { direct_hosts, address, packets, .. } = parts;
         let nodes = Nodes::new(nodes, packets.clone(), address);
         let channels = Channels::new(security, tic, fabric);
         let runtime = Runtime { nodes: nodes.clone(), tasks: Tasks::default(), channels };
@@ -93,6 +100,7 @@ impl Agent {
             calls,
             group_members: GroupMembers::new(runtime.clone()),
             memories: Arc::new(memories),
+            direct_hosts,
             listeners: Listeners::new(nodes),
             packets,
             runtime,

@@ -3,6 +3,5 @@
 pub(crate) mod collective_agent;
 mod membership_requests;
 pub(crate) mod operating_agent;
-mod operations;
 pub(crate) mod process;
 mod status;

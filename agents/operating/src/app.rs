@@ -15,6 +15,7 @@
 //!  OpenLink ──► message layers of Nodes ──► MemberEvents (a slow process stops its senders)
 //! ```
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -117,6 +118,7 @@ impl App {
         let bound = server.address().to_string();
         let address = config.advertise.as_ref().map_or(bound, ToString::to_string);
         let nodes = identities(&config.nodes, &address)?;
+        let direct_hosts = direct_hosts(&config, &nodes, &address);
         let (packets, to_fabric) = PacketSender::new();
         let retry = settings::retry(&config);
         let user_rules = UserRules::new(&config.process_rules);
@@ -132,6 +134,7 @@ impl App {
             security,
             user_rules: user_rules.clone(),
             memories,
+            direct_hosts,
             address,
             packets,
         });
@@ -217,7 +220,8 @@ async fn serve_processes(
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
     let Some(socket) = socket else { return Ok(()) };
-    let processes = ProcessServiceServer::new(ProcessServer::new(agent));
+    let processes = ProcessServiceServer::new(ProcessServer::new(agent))
+        .max_decoding_message_size(MESSAGE_LIMIT);
     let services = Services::new("operating-agent").with(processes);
     socket.serve(services, stop).await
 }
@@ -233,6 +237,20 @@ fn identities(nodes: &[NodeConfig], address: &str) -> Result<Vec<Identity>, Star
     };
     let named = |(index, node)| identity(node).map_err(|source| StartError::Name { index, source });
     nodes.iter().enumerate().map(named).collect()
+}
+
+/// Addresses at which sockets of processes are reached, by node: that of the agent, for nodes whose
+/// endpoints are interfaces of this machine.
+fn direct_hosts(
+    config: &OperatingAgentConfig,
+    nodes: &[Identity],
+    address: &str,
+) -> BTreeMap<NodeName, String> {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let is_real = |node: &NodeConfig| config.fabric.is_none() && !node.interfaces.is_empty();
+    let offering = config.nodes.iter().zip(nodes).filter(|(node, _)| is_real(node));
+    offering.map(|(_, identity)| (identity.node.clone(), host.to_owned())).collect()
 }
 
 /// A number that no earlier start of these nodes had.

@@ -1,5 +1,6 @@
 //! Processes attached at the socket: their sessions, the groups they take part in, shared memory.
 
+pub(crate) mod direct;
 pub(crate) mod group_members;
 pub(crate) mod memory;
 pub(crate) mod participants;

@@ -1,5 +1,6 @@
 //! An agent with one node, for unit tests.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,6 +70,7 @@ fn agent_with(tic: &str, fabric: &str) -> TestAgent {
         security: Security::plaintext(),
         user_rules: UserRules::default(),
         memories: Memories::default(),
+        direct_hosts: BTreeMap::new(),
         address: NOWHERE.to_owned(),
         packets,
     });

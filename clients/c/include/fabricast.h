@@ -174,7 +174,10 @@ const char *fabricast_code_name(fabricast_code code);
  * socket: path of the agent's socket; NULL for FABRICAST_SOCKET in the environment.
  * process: name of the process, unique on its node; NULL for FABRICAST_PROCESS, or else
  *     "pid-NUMBER".
- * node: node of the process; NULL for FABRICAST_NODE, or else the only node of the agent. */
+ * node: node of the process; NULL for FABRICAST_NODE, or else the only node of the agent.
+ *
+ * FABRICAST_PATH in the environment sets the path of messages and operations: "agent", "direct", or
+ * "auto", which is the direct path where the agent offers one. */
 fabricast_code fabricast_attach(const char *socket, const char *process, const char *node,
                                 fabricast_client **client);
 
@@ -372,6 +375,10 @@ fabricast_code fabricast_set_failure_policy(const fabricast_group *group,
 /* Returns the number of operations of this process that switches have combined since it takes part.
  * The others were combined along the tree of the members, with the same result. */
 uint64_t fabricast_combined_by_switches(const fabricast_group *group);
+
+/* Returns the path of messages and operations of this membership: "agent" or "direct"; NULL for
+ * NULL. */
+const char *fabricast_path(const fabricast_group *group);
 
 /* ---- Operations that are started ----
  *

@@ -60,6 +60,9 @@ fn settings(
     if let Some(node) = or_variable(node, Settings::NODE)? {
         settings = settings.node(node);
     }
+    if let Some(path) = or_variable(None, Settings::PATH)? {
+        settings = settings.path(path.parse()?);
+    }
     Ok(settings)
 }
 

@@ -93,6 +93,7 @@ impl From<Error> for Failure {
         }
         let code = match &error {
             Error::NoSocket => Code::NoSocket,
+            Error::UnknownPath { .. } => Code::InvalidArgument,
             Error::Unreachable { .. } => Code::Unreachable,
             Error::Detached { .. } => Code::Detached,
             Error::NotAMember { .. } => Code::NotAMember,

@@ -4,6 +4,7 @@ use std::ffi::{CString, c_char, c_int};
 use std::ptr::null;
 use std::sync::Arc;
 
+use fabricast_client::Path;
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
@@ -162,6 +163,17 @@ unsafe extern "C" fn fabricast_combined_by_switches(group: *const Group) -> u64 
     // SAFETY: the caller promises a valid handle or null.
     let group = unsafe { group.as_ref() };
     guard_value(0, || group.map_or(0, |group| group.membership.combined_by_switches()))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fabricast_path(group: *const Group) -> *const c_char {
+    // SAFETY: the caller promises a valid handle or null.
+    let group = unsafe { group.as_ref() };
+    let path = |group: &Group| match group.membership.path() {
+        Path::Direct => c"direct",
+        Path::Agent | Path::Auto => c"agent",
+    };
+    guard_value(null(), || group.map_or(null(), |group| path(group).as_ptr()))
 }
 
 #[unsafe(no_mangle)]

@@ -325,8 +325,9 @@ void summarize(const module_t *module)
             if (counts->done[kind] > 0)
                 length += snprintf(line + length, sizeof line - length, "%llu %s, ",
                                    (unsigned long long)counts->done[kind], kind_names[kind]);
-        length += snprintf(line + length, sizeof line - length, "%llu bytes; ",
-                           (unsigned long long)counts->bytes);
+        length += snprintf(line + length, sizeof line - length, "%llu bytes %s; ",
+                           (unsigned long long)counts->bytes,
+                           module->is_direct ? "by the direct path" : "through the agent");
     }
     snprintf(line + length, sizeof line - length, "%llu by the next module%s%s\n",
              (unsigned long long)sum(counts->next), module->why[0] == '\0' ? "" : ": ",

@@ -15,13 +15,12 @@
 //! A thread serves the connection between calls. Do not call it from within an async runtime.
 
 use std::future::Future;
-use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{Error, Member, Message, Number, Payloads, Reduction, Settings};
+use crate::{Error, Member, Message, Number, Path, Payloads, Reduction, Settings};
 
 /// A process attached to the operating agent of its node; see [`crate::Client`].
 #[derive(Clone, Debug)]
@@ -59,7 +58,7 @@ impl Client {
     /// # Errors
     ///
     /// As there, or [`Error::Runtime`].
-    pub fn connect(socket: impl AsRef<Path>) -> Result<Self, Error> {
+    pub fn connect(socket: impl AsRef<std::path::Path>) -> Result<Self, Error> {
         Self::attach(Settings::at(socket.as_ref()))
     }
 
@@ -210,6 +209,18 @@ impl Group {
     #[must_use]
     pub fn combined_by_switches(&self) -> u64 {
         self.group.combined_by_switches()
+    }
+
+    /// As [`crate::Group::path`].
+    #[must_use]
+    pub fn path(&self) -> Path {
+        self.group.path()
+    }
+
+    /// As [`crate::Group::connections`].
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.group.connections()
     }
 
     /// As [`crate::Group::among_survivors`].

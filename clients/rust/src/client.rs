@@ -93,7 +93,8 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Detached`]; [`Error::Refused`] if the name is invalid or the control plane does not
-    /// answer.
+    /// answer, and with `NO_DIRECT_PATH` if the settings require that path and there is none. The
+    /// process is a member then all the same.
     pub async fn join(&self, group: &str) -> Result<Group, Error> {
         self.session.check()?;
         let request = v1::ProcessServiceJoinGroupRequest {
@@ -103,6 +104,7 @@ impl Client {
         let answer = self.session.calls().join_group(Session::bounded(request)).await;
         let answer = answer.map_err(Error::of_call)?.into_inner();
         let membership = answer.membership.unwrap_or_default();
+        self.session.begin_direct_path(&membership).await?;
         Ok(Group::new(Arc::clone(&self.session), membership))
     }
 

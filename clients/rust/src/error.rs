@@ -12,6 +12,12 @@ pub enum Error {
     /// The environment does not name the socket of the agent.
     #[error("{} is not set: it names the socket of the operating agent", crate::Settings::SOCKET)]
     NoSocket,
+    /// The environment names a path of messages that does not exist.
+    #[error("{}: '{path}' is none of auto, agent and direct", crate::Settings::PATH)]
+    UnknownPath {
+        /// Path as named.
+        path: String,
+    },
     /// No agent answers at the socket: no such file, no listener, or no permission.
     #[error("no operating agent can be reached at {socket}")]
     Unreachable {

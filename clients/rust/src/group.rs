@@ -1,16 +1,15 @@
 //! A group that the process is a member of.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fabricast_proto::v1;
 use tokio::sync::OnceCell;
 use tonic::Streaming;
 
-use crate::memory::{Lent, run_to_end};
 use crate::part::Part;
 use crate::session::Session;
-use crate::{Error, Message};
+use crate::{Error, Message, Path};
 
 /// A membership of this process. It ends with [`Self::leave`] or with the process, not with this
 /// value.
@@ -20,6 +19,7 @@ pub struct Group {
     pub(crate) name: Arc<str>,
     pub(crate) rank: u32,
     pub(crate) part: Arc<OnceCell<Part>>,
+    pub(crate) by_switches: Arc<AtomicU64>, // operations
     /// True if operations complete without members that fail.
     pub(crate) survivors: bool,
     /// Ranks without which operations fail.
@@ -59,6 +59,7 @@ impl Group {
             name,
             rank,
             part: Arc::default(),
+            by_switches: Arc::default(),
             survivors: false,
             required: Arc::default(),
         }
@@ -184,7 +185,23 @@ impl Group {
     /// others were combined along the tree of the members, with the same result.
     #[must_use]
     pub fn combined_by_switches(&self) -> u64 {
-        self.part.get().map_or(0, |part| part.by_switches.load(Ordering::Relaxed))
+        self.by_switches.load(Ordering::Relaxed)
+    }
+
+    /// Returns the path that messages and operations of this membership take: [`Path::Agent`] or
+    /// [`Path::Direct`].
+    #[must_use]
+    pub fn path(&self) -> Path {
+        let is_direct = || self.session.direct_member(&self.name).is_some();
+        let begun = self.part.get().map(Part::path);
+        begun.unwrap_or_else(|| if is_direct() { Path::Direct } else { Path::Agent })
+    }
+
+    /// Counts the neighbours in the group's tree to which this process has a connection of its own;
+    /// the agents carry what goes to the others.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.session.direct_member(&self.name).map_or(0, |member| member.connections())
     }
 
     /// Returns the call through which this process takes part; begins it on first use.
@@ -197,29 +214,7 @@ impl Group {
     }
 
     async fn send(&self, payload: &[u8], best_effort: bool) -> Result<Vec<u32>, Error> {
-        let part = self.part().await?;
-        let lent = part.memory().and_then(|memory| memory.lend(payload));
-        let request = v1::SendMessageRequest {
-            session: self.session.number,
-            group: self.name.to_string(),
-            payload: if lent.is_some() { Vec::new() } else { payload.to_vec() },
-            best_effort,
-            shared_payload: lent.as_ref().map(Lent::range),
-        };
-        let mut calls = self.session.calls();
-        let sent = match lent {
-            None => calls.send_message(request).await,
-            Some(lent) => {
-                let sending = async move {
-                    let sent = calls.send_message(request).await;
-                    drop(lent);
-                    sent
-                };
-                run_to_end(sending).await?
-            }
-        };
-        let sent = sent.map_err(|error| Error::of_group(&self.name, error))?;
-        Ok(sent.into_inner().unknown_pns)
+        self.part().await?.send(payload, best_effort).await
     }
 
     /// Leaves the group; the process stays attached.
@@ -235,6 +230,7 @@ impl Group {
             group: self.name.to_string(),
         };
         let answer = self.session.calls().leave_group(Session::bounded(request)).await;
+        self.session.forget_direct_member(&self.name);
         answer.map(|_| ()).map_err(|error| Error::of_group(&self.name, error))
     }
 }

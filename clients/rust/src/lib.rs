@@ -23,13 +23,16 @@
 //!
 //! Memberships of a process end with it, however it ends: its agent sees the connection close.
 
+mod agent_part;
 pub mod blocking;
 mod client;
+mod direct;
 mod error;
 mod group;
 mod memory;
 mod operations;
 mod part;
+mod part_state;
 mod session;
 mod settings;
 
@@ -37,5 +40,5 @@ pub use client::{Client, Reserved};
 pub use error::Error;
 pub use group::{Group, Member, MemberWatch};
 pub use operations::{Number, Payloads, Reduction};
-pub use part::Message;
-pub use settings::Settings;
+pub use part_state::Message;
+pub use settings::{Path, Settings};

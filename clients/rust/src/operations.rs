@@ -1,17 +1,11 @@
 //! Collective operations over the members of a group.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::OperationKind as Kind;
 use fabricast_proto::v1::numbers::Kind as Numbers;
-use fabricast_proto::v1::process_service_client::ProcessServiceClient;
-use prost::Message as _;
-use tonic::Response;
-use tonic::transport::Channel;
 
-use crate::memory::{Lent, Memory, run_to_end};
 use crate::{Error, Group};
 
 /// Function that combines numbers, element by element.
@@ -218,25 +212,8 @@ impl Group {
         let on_failure =
             if self.survivors { v1::FailurePolicy::Survivors } else { v1::FailurePolicy::Fail };
         let operation = v1::GroupOperation { on_failure: on_failure.into(), ..operation };
-        let request = v1::RunOperationRequest {
-            session: self.session.number,
-            group: self.name.to_string(),
-            ..Default::default()
-        };
-        let mut calls = self.session.calls();
-        let ended = match part.memory().cloned() {
-            None => {
-                let request = v1::RunOperationRequest { operation: Some(operation), ..request };
-                let ended = calls.run_operation(request).await.map(Response::into_inner);
-                ended.map_err(|error| Error::of_group(&self.name, error))?
-            }
-            Some(memory) => {
-                let run = async move { run_through(&memory, &mut calls, request, operation).await };
-                run_to_end(run).await??
-            }
-        };
-        let result = ended.result.unwrap_or_default();
-        part.by_switches.fetch_add(u64::from(result.by_switches), Ordering::Relaxed);
+        let result = part.run(operation).await?;
+        self.by_switches.fetch_add(u64::from(result.by_switches), Ordering::Relaxed);
         let missing = self.required.iter().filter(|rank| !result.participants.contains(rank));
         let failed: Vec<u32> = missing.copied().collect();
         if !failed.is_empty() {
@@ -244,32 +221,6 @@ impl Group {
         }
         Ok(result)
     }
-}
-
-/// Runs an operation whose long parts go through shared memory.
-async fn run_through(
-    memory: &Arc<Memory>,
-    calls: &mut ProcessServiceClient<Channel>,
-    request: v1::RunOperationRequest,
-    operation: v1::GroupOperation,
-) -> Result<v1::RunOperationResponse, Error> {
-    let lent = memory.lend_encoded(&operation);
-    let request = v1::RunOperationRequest {
-        operation: lent.is_none().then_some(operation),
-        shared_operation: lent.as_ref().map(Lent::range),
-        ..request
-    };
-    let group = request.group.clone();
-    let ended = calls.run_operation(request).await;
-    let mut ended = ended.map_err(|error| Error::of_group(&group, error))?.into_inner();
-    drop(lent);
-    if let Some(range) = ended.shared_result.take() {
-        let encoded = memory.take(range).map_err(Error::bad_answer)?;
-        let result = v1::OperationResult::decode(encoded.as_slice());
-        let wrong = |error| Error::bad_answer(format!("the agent's memory: {error}"));
-        ended.result = Some(result.map_err(wrong)?);
-    }
-    Ok(ended)
 }
 
 fn operation(kind: Kind, peer: u32) -> v1::GroupOperation {

@@ -1,6 +1,5 @@
 //! The session of a process at its agent, and the connection it uses.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +9,10 @@ use tokio::sync::{OnceCell, watch};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Streaming};
 
+use crate::direct::DirectPaths;
+use crate::direct::member::DirectMember;
 use crate::memory::Memory;
-use crate::{Error, Settings};
+use crate::{Error, Path, Settings};
 
 /// Timeout for connecting; an agent on the same machine accepts at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -30,6 +31,7 @@ pub(crate) struct Session {
     lease: tokio::task::AbortHandle,
     share_from: usize,
     memory: OnceCell<Option<Arc<Memory>>>,
+    direct: Option<DirectPaths>,
 }
 
 impl Drop for Session {
@@ -42,17 +44,24 @@ impl Session {
     /// Connects to the agent and attaches the process.
     pub(crate) async fn begin(settings: Settings) -> Result<Self, Error> {
         let mut calls = connect(&settings.socket).await?;
-        let Settings { process, node, share_from, job_token, .. } = settings;
+        let Settings { process, node, share_from, job_token, path, .. } = settings;
         let request = v1::AttachProcessRequest { process: process.clone(), node, job_token };
         let mut answers = calls.attach_process(request).await.map_err(Error::of_call)?.into_inner();
         let answer = answers.message().await.map_err(Error::of_call)?;
-        let Some(v1::AttachProcessResponse { session: number, node }) = answer else {
+        let Some(v1::AttachProcessResponse { session: number, node, direct_host }) = answer else {
             return Err(Error::ended("the agent has ended the session"));
+        };
+        let direct = match path {
+            Path::Agent => None,
+            Path::Auto if direct_host.is_empty() => None,
+            Path::Auto | Path::Direct => {
+                Some(DirectPaths::new(&direct_host, path == Path::Direct).await)
+            }
         };
         let (lost_sender, lost) = watch::channel(None);
         let lease = tokio::spawn(hold(answers, lost_sender)).abort_handle();
         let memory = OnceCell::new();
-        Ok(Self { number, node, process, calls, lost, lease, share_from, memory })
+        Ok(Self { number, node, process, calls, lost, lease, share_from, memory, direct })
     }
 
     pub(crate) fn node(&self) -> &str {
@@ -96,6 +105,26 @@ impl Session {
         self.memory.get_or_init(share).await.as_ref()
     }
 
+    /// Begins the direct path of a membership, if the settings and the agent allow it.
+    pub(crate) async fn begin_direct_path(&self, membership: &v1::Membership) -> Result<(), Error> {
+        match &self.direct {
+            Some(direct) => direct.begin(self.calls(), self.number, membership).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the membership in a group if it has the direct path.
+    pub(crate) fn direct_member(&self, group: &str) -> Option<Arc<DirectMember>> {
+        self.direct.as_ref()?.member(group)
+    }
+
+    /// Forgets a membership that has ended.
+    pub(crate) fn forget_direct_member(&self, group: &str) {
+        if let Some(direct) = &self.direct {
+            direct.forget(group);
+        }
+    }
+
     /// Makes a request with a timeout of 15 seconds.
     pub(crate) fn bounded<T>(message: T) -> Request<T> {
         let mut request = Request::new(message);
@@ -105,7 +134,9 @@ impl Session {
 }
 
 /// Connects to the agent's socket.
-pub(crate) async fn connect(socket: &Path) -> Result<ProcessServiceClient<Channel>, Error> {
+pub(crate) async fn connect(
+    socket: &std::path::Path,
+) -> Result<ProcessServiceClient<Channel>, Error> {
     let unreachable = |source| Error::Unreachable { socket: socket.to_owned(), source };
     let address = [b"unix://", socket.as_os_str().as_encoded_bytes()].concat();
     let endpoint = Endpoint::from_shared(address).map_err(unreachable)?;

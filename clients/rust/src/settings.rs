@@ -3,8 +3,44 @@
 use std::env;
 use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use crate::Error;
+
+/// The path of messages and operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Path {
+    /// The direct path where the agent offers one, otherwise that through the agent.
+    #[default]
+    Auto,
+    /// Through the agent of the node.
+    Agent,
+    /// From process to process: this process runs the message layer itself. The agents carry only
+    /// what goes to members that are reached by no connection.
+    Direct,
+}
+
+impl Path {
+    /// Returns the word for it in the environment.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Agent => "agent",
+            Self::Direct => "direct",
+        }
+    }
+}
+
+impl FromStr for Path {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let all = [Self::Auto, Self::Agent, Self::Direct];
+        let found = all.into_iter().find(|path| path.as_str() == text);
+        found.ok_or_else(|| Error::UnknownPath { path: text.to_owned() })
+    }
+}
 
 /// Socket of the agent, and name and node of the process.
 ///
@@ -21,15 +57,16 @@ pub struct Settings {
     pub(crate) node: String,
     pub(crate) share_from: usize,
     pub(crate) job_token: String,
+    pub(crate) path: Path,
 }
 
 /// Leaves the token out.
 impl fmt::Debug for Settings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { socket, process, node, share_from, job_token: _ } = self;
+        let Self { socket, process, node, share_from, path, job_token: _ } = self;
         let mut debug = formatter.debug_struct("Settings");
         debug.field("socket", socket).field("process", process).field("node", node);
-        debug.field("share_from", share_from).finish_non_exhaustive()
+        debug.field("share_from", share_from).field("path", path).finish_non_exhaustive()
     }
 }
 
@@ -42,6 +79,8 @@ impl Settings {
     pub const NODE: &str = "FABRICAST_NODE";
     /// Variable with the token of the job that the process belongs to.
     pub const TOKEN: &str = "FABRICAST_TOKEN";
+    /// Variable with the path of messages: `auto`, `agent` or `direct`.
+    pub const PATH: &str = "FABRICAST_PATH";
     /// Variable with the group that a launcher has put the process into.
     pub const GROUP: &str = "FABRICAST_GROUP";
     /// Variable with the rank of the process in that group.
@@ -60,21 +99,23 @@ impl Settings {
         let process = format!("pid-{}", std::process::id());
         let share_from = Self::SHARE_FROM;
         let job_token = env::var(Self::TOKEN).unwrap_or_default();
-        Self { socket: socket.into(), process, node: String::new(), share_from, job_token }
+        let (socket, node, path) = (socket.into(), String::new(), Path::default());
+        Self { socket, process, node, share_from, job_token, path }
     }
 
-    /// Settings from the environment: [`Self::SOCKET`], and [`Self::PROCESS`] and [`Self::NODE`] if
-    /// they are set.
+    /// Settings from the environment: [`Self::SOCKET`], and [`Self::PROCESS`], [`Self::NODE`] and
+    /// [`Self::PATH`] if they are set.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSocket`] if the variable for the socket is not set.
+    /// [`Error::NoSocket`] if the variable for the socket is not set; [`Error::UnknownPath`].
     pub fn from_environment() -> Result<Self, Error> {
         let text = |name| env::var(name).ok().filter(|value| !value.is_empty());
         let socket = env::var_os(Self::SOCKET).filter(|path| !path.is_empty());
         let mut settings = Self::at(socket.ok_or(Error::NoSocket)?);
         settings.process = text(Self::PROCESS).unwrap_or(settings.process);
         settings.node = text(Self::NODE).unwrap_or_default();
+        settings.path = text(Self::PATH).map_or(Ok(Path::default()), |text| text.parse())?;
         Ok(settings)
     }
 
@@ -104,6 +145,12 @@ impl Settings {
         Self { share_from: bytes, ..self }
     }
 
+    /// Sets the path of messages and operations.
+    #[must_use]
+    pub fn path(self, path: Path) -> Self {
+        Self { path, ..self }
+    }
+
     /// Returns the name of the process.
     #[must_use]
     pub fn process_name(&self) -> &str {
@@ -114,6 +161,16 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_one_of_three_words() {
+        for path in [Path::Auto, Path::Agent, Path::Direct] {
+            assert_eq!(path.as_str().parse::<Path>().unwrap(), path);
+        }
+        let refused = "Direct".parse::<Path>().unwrap_err();
+        let text = "FABRICAST_PATH: 'Direct' is none of auto, agent and direct";
+        assert_eq!(refused.to_string(), text);
+    }
 
     #[test]
     fn the_token_is_not_printed() {

@@ -252,6 +252,7 @@ const TABLE: &[Calls] = &[
             ("ListMembers", NOBODY, Nothing),
             ("WatchMembers", NOBODY, Nothing),
             ("TakePart", NOBODY, Nothing),
+            ("OpenDirectPath", NOBODY, Nothing),
             ("ListParticipants", NOBODY, Nothing),
             ("SendMessage", NOBODY, Nothing),
             ("RunOperation", NOBODY, Nothing),

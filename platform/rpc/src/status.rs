@@ -90,6 +90,10 @@ reasons! {
     NoSharedMemory => FailedPrecondition / "NO_SHARED_MEMORY",
     /// The agent shares memory with the process already.
     MemoryShared => AlreadyExists / "MEMORY_SHARED",
+    /// The node offers processes no direct path.
+    NoDirectPath => FailedPrecondition / "NO_DIRECT_PATH",
+    /// A frame is not understood, or is not the sender's own.
+    FrameInvalid => InvalidArgument / "FRAME_INVALID",
     /// The process is not a member of the group.
     NotAMember => NotFound / "NOT_A_MEMBER",
     /// The group's agent is not hosted here.

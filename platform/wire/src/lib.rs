@@ -10,6 +10,7 @@
 mod error;
 mod group;
 mod member;
+mod operation;
 mod position;
 mod refusal;
 mod report;
@@ -18,6 +19,7 @@ mod route;
 pub use error::{WireError, decode_name, required};
 pub use group::{decode_group, decode_snapshot, decode_timestamp, encode_group, encode_timestamp};
 pub use member::{decode_member, encode_member, encode_member_view, encode_node};
+pub use operation::{decode_operation, encode_operation_error, encode_operation_result};
 pub use position::{decode_position, encode_position};
 pub use refusal::{decode_refusal, encode_refusal};
 pub use report::{

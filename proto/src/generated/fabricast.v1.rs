@@ -9451,6 +9451,22 @@ pub struct LinkFrame {
     /// Required. What is said, in the form of core/messages/src/codec.rs.
     #[prost(bytes = "vec", tag = "4")]
     pub body: ::prost::alloc::vec::Vec<u8>,
+    /// Optional. The process of the member that speaks serves it itself: how to reach that process.
+    #[prost(message, optional, tag = "5")]
+    pub direct: ::core::option::Option<DirectEnd>,
+}
+/// A process that serves its member itself, as one neighbor of the member may reach it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DirectEnd {
+    /// Optional. Where the process listens, `host:port`.
+    #[prost(string, tag = "1")]
+    pub address: ::prost::alloc::string::String,
+    /// Required. Secret of the process for this neighbor: either shows the other's.
+    #[prost(bytes = "vec", tag = "2")]
+    pub token: ::prost::alloc::vec::Vec<u8>,
+    /// Required. Connections of the two so far: a frame from before the last one came too late.
+    #[prost(uint64, tag = "3")]
+    pub connections: u64,
 }
 /// Request of ListHostedNodes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -10738,6 +10754,10 @@ pub struct AttachProcessResponse {
     /// The node it runs on.
     #[prost(string, tag = "2")]
     pub node: ::prost::alloc::string::String,
+    /// Address of this machine at which other nodes reach sockets of the process. Empty if the node
+    /// offers no direct path.
+    #[prost(string, tag = "3")]
+    pub direct_host: ::prost::alloc::string::String,
 }
 /// Some bytes of the memory that a process and its agent share. Whoever names them has written them
 /// and leaves them as they are until the other has read them: what a process names until its call
@@ -10930,6 +10950,76 @@ pub mod take_part_response {
         #[prost(message, tag = "2")]
         Message(super::GroupMessage),
     }
+}
+/// Request of OpenDirectPath: the first one says who.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OpenDirectPathRequest {
+    /// Required in the first, not looked at later. Session of the process.
+    #[prost(uint64, tag = "1")]
+    pub session: u64,
+    /// Required in the first, not looked at later. Name of the group.
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+    /// Optional. The member needs links to its neighbors from now on.
+    #[prost(bool, tag = "3")]
+    pub needs_links: bool,
+    /// Optional. Frames for its neighbors, in order.
+    #[prost(message, repeated, tag = "4")]
+    pub frames: ::prost::alloc::vec::Vec<DirectFrame>,
+}
+/// Frame of a member that its process serves.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DirectFrame {
+    /// Required. Number of the link that it is for; dropped if that is not up any more.
+    #[prost(uint64, tag = "1")]
+    pub link: u64,
+    /// Required. The frame.
+    #[prost(message, optional, tag = "2")]
+    pub frame: ::core::option::Option<LinkFrame>,
+}
+/// Response of OpenDirectPath.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OpenDirectPathResponse {
+    /// The member's place, once it is known and whenever it or a link changes; it holds for the frames
+    /// that follow.
+    #[prost(message, optional, tag = "1")]
+    pub place: ::core::option::Option<DirectPlace>,
+    /// Frames of its neighbors, in order.
+    #[prost(message, repeated, tag = "2")]
+    pub frames: ::prost::alloc::vec::Vec<LinkFrame>,
+}
+/// Place of a member in its group's tree.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DirectPlace {
+    /// Number of the group.
+    #[prost(uint64, tag = "1")]
+    pub gn: u64,
+    /// Rank of the member.
+    #[prost(uint32, tag = "2")]
+    pub pn: u32,
+    /// Revision at which it joined.
+    #[prost(uint64, tag = "3")]
+    pub joined_revision: u64,
+    /// Neighbor towards the root; none at the root.
+    #[prost(message, optional, tag = "4")]
+    pub parent: ::core::option::Option<DirectNeighbor>,
+    /// Neighbors away from the root.
+    #[prost(message, repeated, tag = "5")]
+    pub children: ::prost::alloc::vec::Vec<DirectNeighbor>,
+}
+/// Neighbor of a member that its process serves.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DirectNeighbor {
+    /// Rank of the neighbor.
+    #[prost(uint32, tag = "1")]
+    pub pn: u32,
+    /// Node of the neighbor.
+    #[prost(string, tag = "2")]
+    pub node: ::prost::alloc::string::String,
+    /// Number of the link to it; 0 while there is none. A link that was cut and is up again has
+    /// another number.
+    #[prost(uint64, tag = "3")]
+    pub link: u64,
 }
 /// Participants of a group.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -11343,6 +11433,43 @@ pub mod process_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.ProcessService", "TakePart"));
             self.inner.streaming(req, path, codec).await
         }
+        /// Leaves a member's part in messages and operations to its process, which runs the message layer
+        /// itself (docs/messages.md): the agent tells it the member's place, and carries frames between it
+        /// and its neighbors. Made once, for as long as the membership lasts, in place of TakePart,
+        /// SendMessage and RunOperation; when the call ends, the member takes no part any more.
+        /// Errors: FAILED_PRECONDITION / NO_DIRECT_PATH (the node offers none), NOT_FOUND / NOT_A_MEMBER,
+        /// at once or when the process's membership ends; INVALID_ARGUMENT / NAME_INVALID,
+        /// ALREADY_EXISTS / SEAT_TAKEN (it has taken part before), INVALID_ARGUMENT / FIELD_MISSING (no
+        /// first request), INVALID_ARGUMENT / FRAME_INVALID (a frame that is not understood, or is not the
+        /// member's own).
+        pub async fn open_direct_path(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<
+                Message = super::OpenDirectPathRequest,
+            >,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::OpenDirectPathResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/fabricast.v1.ProcessService/OpenDirectPath",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("fabricast.v1.ProcessService", "OpenDirectPath"),
+                );
+            self.inner.streaming(req, path, codec).await
+        }
         /// Lists who takes part, as far as the member knows, which takes part itself.
         /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first), NOT_FOUND / NOT_A_MEMBER,
         /// INVALID_ARGUMENT / NAME_INVALID.
@@ -11550,6 +11677,28 @@ pub mod process_service_server {
             &self,
             request: tonic::Request<tonic::Streaming<super::TakePartRequest>>,
         ) -> std::result::Result<tonic::Response<Self::TakePartStream>, tonic::Status>;
+        /// Server streaming response type for the OpenDirectPath method.
+        type OpenDirectPathStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::OpenDirectPathResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Leaves a member's part in messages and operations to its process, which runs the message layer
+        /// itself (docs/messages.md): the agent tells it the member's place, and carries frames between it
+        /// and its neighbors. Made once, for as long as the membership lasts, in place of TakePart,
+        /// SendMessage and RunOperation; when the call ends, the member takes no part any more.
+        /// Errors: FAILED_PRECONDITION / NO_DIRECT_PATH (the node offers none), NOT_FOUND / NOT_A_MEMBER,
+        /// at once or when the process's membership ends; INVALID_ARGUMENT / NAME_INVALID,
+        /// ALREADY_EXISTS / SEAT_TAKEN (it has taken part before), INVALID_ARGUMENT / FIELD_MISSING (no
+        /// first request), INVALID_ARGUMENT / FRAME_INVALID (a frame that is not understood, or is not the
+        /// member's own).
+        async fn open_direct_path(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::OpenDirectPathRequest>>,
+        ) -> std::result::Result<
+            tonic::Response<Self::OpenDirectPathStream>,
+            tonic::Status,
+        >;
         /// Lists who takes part, as far as the member knows, which takes part itself.
         /// Errors: FAILED_PRECONDITION / TAKES_NO_PART (TakePart first), NOT_FOUND / NOT_A_MEMBER,
         /// INVALID_ARGUMENT / NAME_INVALID.
@@ -11872,6 +12021,55 @@ pub mod process_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = TakePartSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/fabricast.v1.ProcessService/OpenDirectPath" => {
+                    #[allow(non_camel_case_types)]
+                    struct OpenDirectPathSvc<T: ProcessService>(pub Arc<T>);
+                    impl<
+                        T: ProcessService,
+                    > tonic::server::StreamingService<super::OpenDirectPathRequest>
+                    for OpenDirectPathSvc<T> {
+                        type Response = super::OpenDirectPathResponse;
+                        type ResponseStream = T::OpenDirectPathStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::OpenDirectPathRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ProcessService>::open_direct_path(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = OpenDirectPathSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -55,6 +55,7 @@ static void joining(void)
     CHECK(fabricast_group_name(NULL) == NULL);
     CHECK(fabricast_group_rank(NULL) == FABRICAST_NO_RANK);
     CHECK(fabricast_combined_by_switches(NULL) == 0);
+    CHECK(strcmp(fabricast_path(group), "agent") == 0 && fabricast_path(NULL) == NULL);
 }
 
 /* A group of processes that will attach later; this one is no member. */

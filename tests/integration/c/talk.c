@@ -91,6 +91,8 @@ static void operations(void)
     OK(fabricast_all_gather(group, block, sizeof block, blocks, NULL, 4, NULL));
     OK(fabricast_all_gather(group, NULL, 0, NULL, NULL, 4, &count));
     CHECK(fabricast_combined_by_switches(group) == 0);
+    const char *path = getenv("FABRICAST_PATH");
+    CHECK(strcmp(fabricast_path(group), path ? path : "agent") == 0);
 }
 
 /* Members that do not agree: each is told, and the group goes on. */

@@ -140,7 +140,10 @@ impl Cluster {
             let name = format!("operating-{index}");
             let settings = RawOperatingAgentConfig {
                 tic: tic_addresses.iter().collect(),
-                fabric: fabric.address().to_string(),
+                fabric: match layout.has_direct_paths {
+                    true => "none".to_owned(),
+                    false => fabric.address().to_string(),
+                },
                 socket: Some(store.path().join(format!("{name}.sock"))),
                 shared_memory: layout.shared_memory.clone().unwrap_or_default(),
                 report_interval: REPORT_INTERVAL,

@@ -50,6 +50,8 @@ pub struct Layout {
     pub route_lease: Duration,
     /// Folder for the memory that operating agents share with processes; `None` to share none.
     pub shared_memory: Option<PathBuf>,
+    /// True if endpoints are interfaces, and none is attached to the fabric.
+    pub has_direct_paths: bool,
     /// Rules of the operating agents for their processes.
     pub process_rules: Vec<ProcessRule>,
 }
@@ -91,6 +93,7 @@ impl Layout {
             tics: None,
             route_lease: ROUTE_LEASE,
             shared_memory: Some(PathBuf::from("/dev/shm")),
+            has_direct_paths: false,
             process_rules: Vec::new(),
         }
     }
@@ -180,6 +183,17 @@ impl Layout {
     #[must_use]
     pub fn with_tables(self, tables: TableKind) -> Self {
         Self { tables, ..self }
+    }
+
+    /// The same with endpoints that are interfaces of the machine, so that processes may take the
+    /// direct path. Nobody carries packets.
+    #[must_use]
+    pub fn with_direct_paths(mut self) -> Self {
+        self.has_direct_paths = true;
+        for node in self.hosts.iter_mut().flatten() {
+            node.interfaces = [(format!("if-{}", node.name), node.endpoints[0].clone())].into();
+        }
+        self
     }
 
     /// The same with other nodes, each list of them in a process of its own.

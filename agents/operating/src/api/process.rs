@@ -5,12 +5,12 @@ use std::sync::Arc;
 use fabricast_group::{Changes, changes};
 use fabricast_groups::names::{GroupName, NodeName, ProcessName};
 use fabricast_groups::record::MemberRecord;
-use fabricast_messages::Mode;
+use fabricast_messages::{MemberId, Mode};
 use fabricast_proto::v1;
 use fabricast_proto::v1::process_service_server::ProcessService;
 use fabricast_rpc::{LocalProcess, Reason};
 use fabricast_telemetry::traces::Origin;
-use fabricast_wire::decode_name;
+use fabricast_wire::{decode_name, decode_operation, encode_operation_result};
 use prost::Message as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::StreamExt;
@@ -22,11 +22,11 @@ use super::membership_requests::{
     join, join_all, leave, live_node, read_join, read_leave, read_token,
 };
 use super::operating_agent::{AnswerStream, first_message};
-use super::operations::{read_operation, result_to_wire};
 use super::status::{missing, not_a_member, shutting_down};
 use crate::agent::Agent;
-use crate::links::member_handle::{MemberHandle, Messages};
+use crate::links::member_handle::{Ended, MemberHandle, Messages};
 use crate::nodes::Nodes;
+use crate::processes::direct::DirectPath;
 use crate::processes::memory::{HALF, Shared, SharingCall, SharingError};
 use crate::processes::participants::{Participant, ParticipantMemory};
 use crate::processes::sessions::{Call, ProcessId, Session, SessionError};
@@ -184,8 +184,11 @@ impl ProcessService for ProcessServer {
         let (node, process) = &attached.session.process;
         let (user, pid) = (owner.user.unwrap_or(0), caller.and_then(|caller| caller.pid));
         info!(%node, %process, user, pid = pid.unwrap_or(0), caller = %owner, "process attached");
-        let answer =
-            v1::AttachProcessResponse { session: attached.session.number, node: node.to_string() };
+        let answer = v1::AttachProcessResponse {
+            session: attached.session.number,
+            node: node.to_string(),
+            direct_host: self.agent.direct_hosts.get(node).cloned().unwrap_or_default(),
+        };
         // The session lives in the stream: it is over when the transport drops that.
         let rules = self.agent.user_rules.clone();
         let (sender, ended) = mpsc::channel(1);
@@ -384,6 +387,37 @@ impl ProcessService for ProcessServer {
         Ok(Response::new(Box::pin(events.map(move |event| event.map_err(|_| gone.clone())))))
     }
 
+    type OpenDirectPathStream = AnswerStream<v1::OpenDirectPathResponse>;
+
+    async fn open_direct_path(
+        &self,
+        request: Request<Streaming<v1::OpenDirectPathRequest>>,
+    ) -> Result<Response<Self::OpenDirectPathStream>, Status> {
+        let owner = self.owner(&request)?;
+        let mut requests = request.into_inner();
+        let first = first_message(&mut requests, "session").await?;
+        let call = self.agent.sessions.call(first.session, &owner)?;
+        let group = permitted_group(&call.session, &first.group)?;
+        let node = &call.session.process.0;
+        if !self.agent.direct_hosts.contains_key(node) {
+            let text = format!("node '{node}' offers processes no direct path");
+            return Err(Reason::NoDirectPath.status(text, &[("node", node.as_str())]));
+        }
+        let MemberRecord { gn, pn, .. } = self.member(&call.session, &group)?;
+        let (path, responses) = DirectPath::open(self.nodes(), node, MemberId { gn, pn })?;
+        info!(%node, process = %call.session.process.1, group = %group, "direct path opened");
+        let (session, gone) = (Arc::clone(&call.session), not_a_member(&group, node));
+        let requests = tokio_stream::once(first).chain(requests.map_while(Result::ok));
+        let (sender, end) = mpsc::channel(1);
+        self.agent.runtime.tasks.spawn(async move {
+            let served = path.serve(session, requests).await;
+            drop(path); // ends the responses
+            let _ = sender.send(Err(served.err().map_or(gone, Status::from))).await;
+        });
+        let end = ReceiverStream::new(end);
+        Ok(Response::new(Box::pin(ReceiverStream::new(responses).map(Ok).chain(end))))
+    }
+
     async fn list_participants(
         &self,
         request: Request<v1::ListParticipantsRequest>,
@@ -436,10 +470,12 @@ impl ProcessService for ProcessServer {
                 Some(v1::GroupOperation::decode(bytes.as_slice()).map_err(refused)?)
             }
         };
-        let (operation, on_failure) = read_operation(wire)?;
+        let (operation, on_failure) = decode_operation(wire)?;
         let memory = call.session.shared();
         drop(call); // as above
-        let result = result_to_wire(handle.operate(&operation, on_failure).await?);
+        let Ended { participants, answer, by_switches } =
+            handle.operate(&operation, on_failure).await?;
+        let result = encode_operation_result(&participants, answer, by_switches);
         let lend =
             |memory: Arc<Shared>| memory.lend(&self.agent.memories, None, &result.encode_to_vec());
         Ok(Response::new(match memory.and_then(lend) {

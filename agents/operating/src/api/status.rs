@@ -2,10 +2,9 @@
 
 use fabricast_groups::TicRefusal;
 use fabricast_groups::names::{GroupName, NodeName};
-use fabricast_messages::OperationError;
 use fabricast_proto::v1;
 use fabricast_rpc::Reason;
-use fabricast_wire::decode_refusal;
+use fabricast_wire::{decode_refusal, encode_operation_error};
 use tonic::Status;
 
 use crate::collectives::CollectiveError;
@@ -13,6 +12,7 @@ use crate::fabric::listeners::TooManyListeners;
 use crate::fabric::packets::PacketError;
 use crate::links::member_handle::MemberError;
 use crate::links::streams::LinkError;
+use crate::nodes::direct::DirectFrameError;
 use crate::processes::group_members::QueryError;
 use crate::processes::memory::SharingError;
 use crate::processes::sessions::SessionError;
@@ -90,6 +90,16 @@ impl From<CollectiveError> for Status {
     }
 }
 
+impl From<DirectFrameError> for Status {
+    fn from(error: DirectFrameError) -> Self {
+        let reason = match error {
+            DirectFrameError::Missing => Reason::FieldMissing,
+            DirectFrameError::Foreign { .. } | DirectFrameError::Body(_) => Reason::FrameInvalid,
+        };
+        reason.status(error.to_string(), &[("field", "frames.frame")])
+    }
+}
+
 impl From<LinkError> for Status {
     fn from(error: LinkError) -> Self {
         let text = error.to_string();
@@ -112,10 +122,7 @@ impl From<MemberError> for Status {
         let (reason, text) = (error.reason(), error.to_string());
         match &error {
             MemberError::UnknownNode { node } => reason.status(text, &[("node", node.as_str())]),
-            MemberError::Failed(OperationError::MembersFailed { failed }) => {
-                let failed: Vec<String> = failed.iter().map(ToString::to_string).collect();
-                reason.status(text, &[("failed", &failed.join(","))])
-            }
+            MemberError::Failed(error) => encode_operation_error(error),
             _ => reason.status(text, &[]),
         }
     }

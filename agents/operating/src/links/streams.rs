@@ -3,7 +3,6 @@
 //! Either node opens the link when it needs it. If both do, the stream of the node whose name comes
 //! first stays. A stream that ends is opened again for as long as the link is needed.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fabricast_groups::ids::{Gn, Pn};
@@ -18,6 +17,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tracing::{debug, warn};
 
+use crate::nodes::direct::{CarriedFrame, next_link};
 use crate::nodes::messages::{LinkState, LinkStream};
 use crate::runtime::Runtime;
 use crate::runtime::channels::unavailable;
@@ -28,9 +28,6 @@ const LINK_QUEUE: usize = 8192;
 const MAX_PEERS: usize = 16_384;
 /// Delay before the node whose name comes second opens a stream: the other's would replace it.
 const PRECEDENCE: Duration = Duration::from_millis(20);
-
-/// Numbers of streams, unique in this process.
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// Opens and accepts streams between nodes.
 #[derive(Clone, Debug)]
@@ -170,11 +167,11 @@ impl Streams {
             }
             let link = messages.links.entry(peer.clone()).or_default();
             match &link.state {
-                LinkState::Local => return None,
+                LinkState::Local(_) | LinkState::Direct => return None,
                 LinkState::Stream(held) if held.is_preferred && !is_preferred => return None,
                 LinkState::Stream(_) | LinkState::Down => {}
             }
-            let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+            let id = next_link();
             link.state = LinkState::Stream(LinkStream { id, is_preferred, frames });
             messages.layer.link_up(now, peer);
             Some(id)
@@ -185,11 +182,12 @@ impl Streams {
     /// Takes frames from a stream; returns false if it is not the link any more.
     fn receive(&self, ends: &Ends, id: u64, frames: Vec<v1::LinkFrame>) -> bool {
         let Ends { node, peer } = ends;
-        let taken = self.runtime.nodes.messages(node, |messages, _, now| {
+        let taken = self.runtime.nodes.messages(node, |messages, agent, now| {
             if !messages.links.get(peer).is_some_and(|link| link.is_stream(id)) {
                 return false;
             }
-            for frame in frames {
+            for mut frame in frames {
+                let frame_end = frame.direct.take();
                 let body = match Body::decode(&frame.body) {
                     Ok(body) => body,
                     Err(error) => {
@@ -198,7 +196,9 @@ impl Streams {
                     }
                 };
                 let (gn, from, to) = (Gn(frame.gn), Pn(frame.from_pn), Pn(frame.to_pn));
-                messages.layer.frame(now, peer, Frame { gn, from, to, body });
+                let frame = Frame { gn, from, to, body };
+                let carried = CarriedFrame { frame, direct: frame_end };
+                messages.receive(now, agent, peer, carried);
             }
             true
         });

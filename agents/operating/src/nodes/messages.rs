@@ -4,7 +4,7 @@
 //! The layer is fed under the lock of the nodes like the other state machines. It learns of a
 //! member when a process opens it, or when another node refers to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fabricast_groups::ids::{Epoch, Gn, Moment, Pn, Revision, Version};
@@ -19,22 +19,43 @@ use fabricast_proto::v1;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::direct::{CarriedFrame, DirectMember};
+
 /// A node's message layer, its links, and the processes that wait for it.
 #[derive(Debug)]
 pub(crate) struct NodeMessages {
     pub(crate) layer: MessageLayer,
+    pub(super) node: NodeName,
     positions: BTreeMap<MemberId, PositionVersion>,
     pub(crate) links: BTreeMap<NodeName, PeerLink>,
     open: BTreeMap<MemberId, OpenMember>,
+    /// Members that take part, or have since they joined.
+    pub(super) took_part: BTreeMap<MemberId, Part>,
+    /// Members that their processes serve.
+    pub(super) direct: BTreeMap<MemberId, DirectMember>,
+    /// Those of them that have lost frames.
+    pub(super) overflowed: BTreeSet<MemberId>,
+    /// Frames of theirs for other nodes.
+    pub(super) carried: Vec<(NodeName, CarriedFrame)>,
+    /// Nodes to which the link is to be made anew.
+    pub(super) to_cut: BTreeSet<NodeName>,
 }
 
 /// The position of a member that the layer has been given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct PositionVersion {
     epoch: Epoch,
     version: Version,
     joined: Revision, // tells successive members of one rank apart
     multicast_open: bool,
+    direct_neighbors: Vec<u64>,
+}
+
+/// Part of a member in its present life.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub(super) joined: Revision,
+    is_direct: bool,
 }
 
 /// The link from this node to another.
@@ -51,8 +72,10 @@ pub(crate) struct PeerLink {
 pub(crate) enum LinkState {
     #[default]
     Down,
-    /// The other node is hosted by this process.
-    Local,
+    /// The other node is hosted by this process. The number is unique in it.
+    Local(u64),
+    /// The other node is the alias of a member of this one that its process serves.
+    Direct,
     Stream(LinkStream),
 }
 
@@ -115,6 +138,11 @@ pub(crate) struct Contribution {
 }
 
 impl PeerLink {
+    /// The link to a member of the node that its process serves.
+    pub(super) fn direct() -> Self {
+        Self { address: None, is_dialing: false, state: LinkState::Direct }
+    }
+
     /// Tells if the link is this stream.
     pub(crate) fn is_stream(&self, id: u64) -> bool {
         matches!(&self.state, LinkState::Stream(stream) if stream.id == id)
@@ -130,10 +158,16 @@ impl Drop for OpenMember {
 impl NodeMessages {
     pub(super) fn new(node: NodeName) -> Self {
         Self {
-            layer: MessageLayer::new(node, Limits::default()),
+            layer: MessageLayer::new(node.clone(), Limits::default()),
+            node,
             positions: BTreeMap::new(),
             links: BTreeMap::new(),
             open: BTreeMap::new(),
+            took_part: BTreeMap::new(),
+            direct: BTreeMap::new(),
+            overflowed: BTreeSet::new(),
+            carried: Vec::new(),
+            to_cut: BTreeSet::new(),
         }
     }
 
@@ -141,7 +175,8 @@ impl NodeMessages {
     ///
     /// # Errors
     ///
-    /// [`OpenError`] if the member has no position yet or takes part already.
+    /// [`OpenError`] if the member has no position yet, takes part already, or has done so by the
+    /// direct path.
     pub(crate) fn open(
         &mut self,
         now: Moment,
@@ -150,12 +185,28 @@ impl NodeMessages {
         channels: MemberChannels,
     ) -> Result<(), OpenError> {
         if let Some(held) = agent.member(key.gn, key.pn) {
+            let joined = held.member.joined;
+            let part = self.took_part.get(&key);
+            if part.is_some_and(|part| part.is_direct && part.joined == joined) {
+                return Err(OpenError::Open { gn: key.gn, pn: key.pn });
+            }
             self.place(now, held);
+            self.layer.open(now, key.gn, key.pn)?;
+            self.note_part(key, joined, false);
         }
-        self.layer.open(now, key.gn, key.pn)?;
         let (sends, operation, switch_path, run) = Default::default();
         self.open.insert(key, OpenMember { channels, sends, operation, switch_path, run });
         Ok(())
+    }
+
+    /// Notes how a member takes part.
+    pub(super) fn note_part(&mut self, key: MemberId, joined: Revision, is_direct: bool) {
+        self.took_part.insert(key, Part { joined, is_direct });
+    }
+
+    /// Lets the next position of a member be given to the layer, whichever it is.
+    pub(super) fn forget_position(&mut self, key: MemberId) {
+        self.positions.remove(&key);
     }
 
     /// Ends a member's part, unless another process has opened the member since.
@@ -262,8 +313,15 @@ impl NodeMessages {
         for (gn, pn) in members {
             let key = MemberId { gn, pn };
             match agent.member(key.gn, key.pn) {
-                Some(held) => self.place(now, held),
+                Some(held) => {
+                    self.end_direct_before(now, key, held.member.joined);
+                    self.place(now, held);
+                }
                 None => {
+                    self.took_part.remove(&key);
+                    if self.direct.remove(&key).is_some() {
+                        self.layer.delegate(now, key, BTreeMap::new());
+                    }
                     if self.positions.remove(&key).is_some() {
                         self.layer.remove(now, key.gn, key.pn);
                         self.open.remove(&key);
@@ -273,17 +331,54 @@ impl NodeMessages {
         }
     }
 
-    /// Gives the layer a member's position, unless it has it or there is none yet.
-    fn place(&mut self, now: Moment, held: &Membership) {
-        let (Some(version), Some(place)) = (position_version(held), place(held)) else { return };
-        let key = MemberId { gn: place.gn, pn: place.pn };
-        let before = self.positions.insert(key, version);
-        if before.is_some_and(|before| before.joined != version.joined) {
+    /// Gives the layer a member's position, unless it has it, there is none yet, or the member's
+    /// process serves it.
+    pub(super) fn place(&mut self, now: Moment, held: &Membership) {
+        let key = MemberId { gn: held.member.gn, pn: held.member.pn };
+        if self.direct.contains_key(&key) {
+            return self.keep_links(now, held);
+        }
+        let (Some(version), Some(place)) = (self.position_version(held), self.layer_place(held))
+        else {
+            return;
+        };
+        let before = self.positions.insert(key, version.clone());
+        if before.as_ref().is_some_and(|before| before.joined != version.joined) {
             self.open.remove(&key); // another process has the rank now
         }
         if before != Some(version) {
             self.layer.place(now, place);
         }
+    }
+
+    /// The version of a member's position; `None` until its group's agent has answered.
+    fn position_version(&self, held: &Membership) -> Option<PositionVersion> {
+        let position = held.position.as_ref()?;
+        Some(PositionVersion {
+            epoch: position.epoch,
+            version: position.version,
+            joined: held.member.joined,
+            multicast_open: held.colors().is_some(),
+            direct_neighbors: self.direct_neighbors(held),
+        })
+    }
+
+    /// A member's position as the layer takes it; `None` until its group's agent has answered.
+    fn layer_place(&self, held: &Membership) -> Option<Place> {
+        let position = held.position.as_ref()?;
+        let neighbor = |one: &Neighbor| PlaceNeighbor {
+            pn: one.pn,
+            node: self.node_of(held.member.gn, one),
+            address: one.address.clone(),
+        };
+        Some(Place {
+            gn: held.member.gn,
+            pn: held.member.pn,
+            life: held.member.joined,
+            parent: position.parent.as_ref().map(neighbor),
+            children: position.children.iter().map(neighbor).collect(),
+            multicast: held.colors().is_some(),
+        })
     }
 
     /// Passes an output on to the process that it is for.
@@ -326,33 +421,4 @@ impl NodeMessages {
             | Output::Multicast { .. } => {}
         }
     }
-}
-
-/// The version of a member's position; `None` until its group's agent has answered.
-fn position_version(held: &Membership) -> Option<PositionVersion> {
-    let position = held.position.as_ref()?;
-    Some(PositionVersion {
-        epoch: position.epoch,
-        version: position.version,
-        joined: held.member.joined,
-        multicast_open: held.colors().is_some(),
-    })
-}
-
-/// A member's position as the layer takes it; `None` until its group's agent has answered.
-fn place(held: &Membership) -> Option<Place> {
-    let position = held.position.as_ref()?;
-    let neighbor = |one: &Neighbor| PlaceNeighbor {
-        pn: one.pn,
-        node: one.node.clone(),
-        address: one.address.clone(),
-    };
-    Some(Place {
-        gn: held.member.gn,
-        pn: held.member.pn,
-        life: held.member.joined,
-        parent: position.parent.as_ref().map(neighbor),
-        children: position.children.iter().map(neighbor).collect(),
-        multicast: held.colors().is_some(),
-    })
 }

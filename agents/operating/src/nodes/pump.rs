@@ -3,11 +3,11 @@
 use fabricast_groups::ids::{Moment, Pn};
 use fabricast_groups::names::NodeName;
 use fabricast_groups::operating::Phase;
-use fabricast_messages::{Frame, MemberId, Output, Packet};
-use fabricast_proto::v1;
+use fabricast_messages::{MemberId, Output, Packet};
 
+use super::direct::{CarriedFrame, is_alias, next_link};
 use super::effect::Effect;
-use super::messages::{LinkState, NodeMessages};
+use super::messages::{LinkState, NodeMessages, PeerLink};
 use super::state::{HostedNode, State};
 
 /// One pass over nodes whose message layers may have outputs.
@@ -31,6 +31,7 @@ impl State {
             let Some(hosted) = self.nodes.get_mut(&node) else { continue };
             let awaited: Vec<_> = hosted.messages.layer.awaited().collect();
             hosted.messages.follow(now, &hosted.operating, awaited);
+            hosted.messages.renew_direct_links(now, &hosted.operating);
             let mut outputs = Vec::new();
             while let Some(output) = hosted.messages.layer.poll_output() {
                 outputs.push(output);
@@ -38,11 +39,32 @@ impl State {
             for output in outputs {
                 effects.extend(self.handle_output(&node, output, &mut pass));
             }
+            self.carry_frames(&node, &mut pass, effects);
             let hosted = self.nodes.get(&node);
             if hosted.is_some_and(|hosted| hosted.messages.next_deadline().is_some()) {
                 self.with_message_deadlines.insert(node);
             } else {
                 self.with_message_deadlines.remove(&node);
+            }
+        }
+    }
+
+    /// Sends other nodes the frames of members that their processes serve, has links made anew, and
+    /// tells these processes what has changed.
+    fn carry_frames(&mut self, node: &NodeName, pass: &mut Pass, effects: &mut Vec<Effect>) {
+        let Some(hosted) = self.nodes.get_mut(node) else { return };
+        let frames = std::mem::take(&mut hosted.messages.carried);
+        let to_cut = std::mem::take(&mut hosted.messages.to_cut);
+        for (peer, carried) in frames {
+            effects.extend(self.forward(node, &peer, carried, pass));
+        }
+        for peer in to_cut {
+            effects.extend(self.link_anew(node, &peer, pass));
+        }
+        if let Some(hosted) = self.nodes.get_mut(node) {
+            hosted.messages.tell_places(&hosted.operating);
+            if !hosted.messages.overflowed.is_empty() {
+                pass.mark(node);
             }
         }
     }
@@ -59,7 +81,8 @@ impl State {
     ) {
         let unlinked = if is_down { self.reset_messages(node, now) } else { Vec::new() };
         if let Some(hosted) = self.nodes.get_mut(node) {
-            let members = hosted.messages.layer.members();
+            let mut members = hosted.messages.layer.members();
+            members.extend(hosted.messages.direct.keys().map(|member| (member.gn, member.pn)));
             hosted.messages.follow(now, &hosted.operating, members);
         }
         let pending = unlinked.into_iter().chain([node.clone()]).collect();
@@ -101,7 +124,7 @@ impl State {
                 hosted.messages.links.remove(&peer);
             }
             Output::Frame { node: peer, frame } => {
-                return self.forward(node, &peer, frame, pass);
+                return self.forward(node, &peer, CarriedFrame { frame, direct: None }, pass);
             }
             Output::Multicast { pn, packet } => {
                 self.multicast(node, pn, &packet, now);
@@ -129,6 +152,13 @@ impl State {
 
     /// Links a node to another that is hosted here, or has a stream to it opened.
     fn link(&mut self, node: &NodeName, peer: &NodeName, pass: &mut Pass) -> Option<Effect> {
+        if is_alias(peer) {
+            let messages = &mut self.nodes.get_mut(node)?.messages;
+            messages.links.insert(peer.clone(), PeerLink::direct());
+            messages.layer.link_up(pass.now, peer);
+            pass.mark(node);
+            return None;
+        }
         if !self.nodes.contains_key(peer) {
             let link = self.nodes.get_mut(node)?.messages.links.get_mut(peer)?;
             let must_dial = matches!(link.state, LinkState::Down) && !link.is_dialing;
@@ -140,9 +170,10 @@ impl State {
             self.nodes.get(node).is_some_and(|hosted| hosted.operating.phase() == Phase::Up)
         };
         if is_up(node) && is_up(peer) {
+            let id = next_link();
             for (at, other) in [(node, peer), (peer, node)] {
                 let messages = &mut self.nodes.get_mut(at)?.messages;
-                messages.links.entry(other.clone()).or_default().state = LinkState::Local;
+                messages.links.entry(other.clone()).or_default().state = LinkState::Local(id);
                 messages.layer.link_up(pass.now, other);
                 pass.mark(at);
             }
@@ -156,33 +187,42 @@ impl State {
         &mut self,
         node: &NodeName,
         peer: &NodeName,
-        frame: Frame,
+        carried: CarriedFrame,
         pass: &mut Pass,
     ) -> Option<Effect> {
-        let link = self.nodes.get_mut(node)?.messages.links.get_mut(peer)?;
-        match &link.state {
+        let hosted = self.nodes.get_mut(node)?;
+        match &hosted.messages.links.get(peer)?.state {
             LinkState::Down => None,
-            LinkState::Local => {
-                self.nodes.get_mut(peer)?.messages.layer.frame(pass.now, node, frame);
+            LinkState::Local(_) => {
+                let HostedNode { operating, messages, .. } = self.nodes.get_mut(peer)?;
+                messages.receive(pass.now, operating, node, carried);
                 pass.mark(peer);
                 None
             }
+            LinkState::Direct => {
+                let key = MemberId { gn: carried.frame.gn, pn: carried.frame.to };
+                hosted.messages.send_to_process(&hosted.operating, key, carried);
+                None
+            }
             LinkState::Stream(stream) => {
-                let frame = v1::LinkFrame {
-                    gn: frame.gn.0,
-                    from_pn: frame.from.0,
-                    to_pn: frame.to.0,
-                    body: frame.body.encode(),
-                };
-                if stream.frames.try_send(frame).is_ok() {
+                if stream.frames.try_send(carried.into_wire()).is_ok() {
                     return None;
                 }
-                link.state = LinkState::Down;
-                self.nodes.get_mut(node)?.messages.layer.link_down(pass.now, peer);
-                pass.mark(node);
-                self.link(node, peer, pass)
+                self.link_anew(node, peer, pass)
             }
         }
+    }
+
+    /// Cuts the link to a node, if it is up, and makes it anew.
+    fn link_anew(&mut self, node: &NodeName, peer: &NodeName, pass: &mut Pass) -> Option<Effect> {
+        let messages = &mut self.nodes.get_mut(node)?.messages;
+        let link = messages.links.get_mut(peer)?;
+        if let LinkState::Stream(_) = link.state {
+            link.state = LinkState::Down;
+            messages.layer.link_down(pass.now, peer);
+            pass.mark(node);
+        }
+        self.link(node, peer, pass)
     }
 
     /// Sends a packet as a member does: to the fabric, and to the members that share its endpoint,
@@ -205,7 +245,7 @@ impl State {
     fn reset_messages(&mut self, node: &NodeName, now: Moment) -> Vec<NodeName> {
         let Some(hosted) = self.nodes.get_mut(node) else { return Vec::new() };
         let old = std::mem::replace(&mut hosted.messages, NodeMessages::new(node.clone()));
-        let is_local = |state: &LinkState| matches!(state, LinkState::Local);
+        let is_local = |state: &LinkState| matches!(state, LinkState::Local(_));
         let linked = old.links.into_iter().filter(|(_, link)| is_local(&link.state));
         let linked: Vec<NodeName> = linked.map(|(peer, _)| peer).collect();
         for peer in &linked {

@@ -10,6 +10,7 @@ mod c_library;
 mod choices;
 mod collectives;
 mod combining;
+mod direct;
 mod drains;
 mod drift;
 mod driver;

@@ -207,7 +207,10 @@ async fn two_jobs_at_once_have_groups_of_their_own() {
     for running in [first, second] {
         let (said, told) = succeeded(&ended(running).await);
         assert_eq!(said, "ok\n");
-        assert!(told.contains("1 barrier, 0 bytes; 1 by the next module\n"), "{told}");
+        assert!(
+            told.contains("1 barrier, 0 bytes through the agent; 1 by the next module\n"),
+            "{told}"
+        );
     }
     no_group_is_left(&cluster).await;
 }

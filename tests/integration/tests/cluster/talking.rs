@@ -6,24 +6,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fabricast_client::{Client, Error, Group, Message, Reduction, Settings};
+use fabricast_client::{Client, Error, Group, Message, Path, Reduction, Settings};
 use fabricast_integration::{Cluster, Layout, eventually, soon};
 use tokio::task::JoinHandle;
 
-/// Messages that an agent keeps for a process that takes none, and those that the client has asked
-/// for.
-const AHEAD: usize = 256 + 32;
+/// Messages that wait for a process that takes none: an inbox of the message layer, and those that
+/// the client has asked its agent for, if the layer is the agent's.
+fn ahead(path: Path) -> usize {
+    if path == Path::Direct { 256 } else { 256 + 32 }
+}
 
 /// Nodes of both agents.
-const NODES: [&str; 4] = ["n0", "n5", "n9", "n12"];
+pub(super) const NODES: [&str; 4] = ["n0", "n5", "n9", "n12"];
 
-fn settings(cluster: &Cluster, node: &str) -> Settings {
+pub(super) fn settings(cluster: &Cluster, node: &str) -> Settings {
     let agent = usize::from(NODES[2..].contains(&node));
     Settings::at(cluster.socket(agent)).node(node)
 }
 
 /// One attached process on each node, all of which take part in a group and know of each other.
-async fn form(cluster: &Cluster, name: &str, nodes: &[&str]) -> Vec<Group> {
+pub(super) async fn form(cluster: &Cluster, name: &str, nodes: &[&str]) -> Vec<Group> {
     let mut groups = Vec::new();
     for node in nodes {
         let client = Client::attach(settings(cluster, node).process(name)).await.unwrap();
@@ -38,7 +40,7 @@ async fn form(cluster: &Cluster, name: &str, nodes: &[&str]) -> Vec<Group> {
 }
 
 /// Lets every process do the same, each with a copy of its membership.
-async fn all<T, F>(groups: &[Group], work: impl Fn(Group) -> F) -> Vec<T>
+pub(super) async fn all<T, F>(groups: &[Group], work: impl Fn(Group) -> F) -> Vec<T>
 where
     T: Send + 'static,
     F: Future<Output = Result<T, Error>> + Send + 'static,
@@ -78,7 +80,7 @@ async fn with_silent(cluster: &Cluster, node: &str, groups: &[Group]) -> (Child,
 }
 
 /// Waits until all know that these take part.
-async fn knows(groups: &[Group], ranks: &[u32]) {
+pub(super) async fn knows(groups: &[Group], ranks: &[u32]) {
     for group in groups {
         eventually("it is known who takes part", async || {
             let here = group.participants().await.unwrap();
@@ -131,15 +133,15 @@ fn send_all(group: &Group, count: usize) -> (Arc<AtomicUsize>, JoinHandle<Vec<u3
 
 /// Waits until a source has come as far as it may while somebody takes nothing, and sees that it
 /// stays there.
-async fn stalls(acknowledged: &AtomicUsize, sending: &mut JoinHandle<Vec<u32>>) {
+async fn stalls(ahead: usize, acknowledged: &AtomicUsize, sending: &mut JoinHandle<Vec<u32>>) {
     eventually("the slow one's queues are full", async || {
         let count = acknowledged.load(Ordering::Relaxed);
-        (count >= AHEAD).then_some(()).ok_or(format!("{count} acknowledged"))
+        (count >= ahead).then_some(()).ok_or(format!("{count} acknowledged"))
     })
     .await;
     let early = tokio::time::timeout(Duration::from_millis(200), sending).await;
     assert!(early.is_err(), "it waits for the slow one: {early:?}");
-    assert_eq!(acknowledged.load(Ordering::Relaxed), AHEAD);
+    assert_eq!(acknowledged.load(Ordering::Relaxed), ahead);
 }
 
 /// Receives so many numbered messages of one source, which come in order.
@@ -152,7 +154,11 @@ async fn receive_all(group: &Group, from: u32, count: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn processes_of_several_agents_talk_in_order() {
-    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    check_order(Layout::leaf_spine()).await;
+}
+
+pub(super) async fn check_order(layout: Layout) {
+    let cluster = Cluster::start(layout).await;
     let groups = form(&cluster, "g", &NODES).await;
     let senders: Vec<_> = groups.iter().map(|group| send_all(group, 40).1).collect();
     for group in &groups {
@@ -178,7 +184,11 @@ async fn processes_of_several_agents_talk_in_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_operation_gives_what_a_plain_computation_gives() {
-    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    check_operations(Layout::leaf_spine()).await;
+}
+
+pub(super) async fn check_operations(layout: Layout) {
+    let cluster = Cluster::start(layout).await;
     let groups = form(&cluster, "g", &NODES).await;
     let came = all(&groups, |group| async move { group.barrier().await }).await;
     assert_eq!(came, vec![vec![0, 1, 2, 3]; 4]);
@@ -230,13 +240,17 @@ async fn every_operation_gives_what_a_plain_computation_gives() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_receives_nothing_makes_the_source_wait_and_loses_nothing() {
-    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    check_slow_process(Layout::leaf_spine()).await;
+}
+
+pub(super) async fn check_slow_process(layout: Layout) {
+    let cluster = Cluster::start(layout).await;
     for nodes in [["n0", "n9", "n5"], ["n9", "n0", "n12"]] {
         let groups = form(&cluster, nodes[0], &nodes).await;
         let (acknowledged, mut sending) = send_all(&groups[0], 400);
         let quick = groups[1].clone();
         let quick = tokio::spawn(async move { receive_all(&quick, 0, 400).await });
-        stalls(&acknowledged, &mut sending).await;
+        stalls(ahead(groups[0].path()), &acknowledged, &mut sending).await;
         receive_all(&groups[2], 0, 400).await;
         assert_eq!(soon(sending).await.unwrap(), Vec::<u32>::new(), "all have everything");
         soon(quick).await.unwrap();
@@ -245,14 +259,18 @@ async fn a_process_that_receives_nothing_makes_the_source_wait_and_loses_nothing
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_dies_does_not_stop_the_source_and_is_named() {
-    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    check_death_of_a_receiver(Layout::leaf_spine()).await;
+}
+
+pub(super) async fn check_death_of_a_receiver(layout: Layout) {
+    let cluster = Cluster::start(layout).await;
     let groups = form(&cluster, "g", &["n0", "n9"]).await;
     let (child, rank) = silent(&cluster, "n5", "g");
     soon(groups[0].wait_for(3)).await.unwrap();
     let (acknowledged, mut sending) = send_all(&groups[0], 400);
     let heard = groups[1].clone();
     let heard = tokio::spawn(async move { receive_all(&heard, 0, 400).await });
-    stalls(&acknowledged, &mut sending).await;
+    stalls(ahead(groups[0].path()), &acknowledged, &mut sending).await;
     kill(child);
     assert_eq!(soon(sending).await.unwrap(), [rank], "the one under way may have reached it");
     soon(heard).await.unwrap();
@@ -261,7 +279,11 @@ async fn a_process_that_dies_does_not_stop_the_source_and_is_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_dies_in_the_middle_of_an_operation_is_named_or_left_out() {
-    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    check_death_in_an_operation(Layout::leaf_spine()).await;
+}
+
+pub(super) async fn check_death_in_an_operation(layout: Layout) {
+    let cluster = Cluster::start(layout).await;
     let groups = form(&cluster, "g", &["n0", "n9", "n12"]).await;
     for node in ["n5", "n9"] {
         let (child, rank) = with_silent(&cluster, node, &groups).await;
@@ -295,7 +317,11 @@ async fn a_process_that_dies_in_the_middle_of_an_operation_is_named_or_left_out(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_a_part_is_said_and_another_may_follow() {
-    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    check_end_of_a_part(Layout::leaf_spine()).await;
+}
+
+pub(super) async fn check_end_of_a_part(layout: Layout) {
+    let cluster = Cluster::start(layout).await;
     let groups = form(&cluster, "g", &["n0", "n9"]).await;
     let second = Client::attach(settings(&cluster, "n5")).await.unwrap();
     let second = (second.join("g").await.unwrap(), second.join("g").await.unwrap());

@@ -1,24 +1,27 @@
-//! Collective operations of processes: between the API's types and those of `core/messages`.
+//! Collective operations of processes, and their results.
+
+use std::collections::BTreeSet;
 
 use fabricast_groups::ids::Pn;
-use fabricast_messages::{Answer, OnFailure, Operation, Reduction, Values};
+use fabricast_messages::{Answer, OnFailure, Operation, OperationError, Reduction, Values};
 use fabricast_proto::v1;
 use fabricast_proto::v1::OperationKind as Kind;
 use fabricast_proto::v1::numbers::Kind as Numbers;
+use fabricast_rpc::Reason;
 use tonic::Status;
 
-use super::status::missing;
-use crate::links::member_handle::Ended;
+use crate::error::{WireError, required};
 
-/// Reads an operation with a member's contribution.
+/// Decodes an operation with a member's contribution.
 ///
 /// # Errors
 ///
-/// `INVALID_ARGUMENT / FIELD_MISSING` names the field.
-pub(super) fn read_operation(
+/// [`WireError::Missing`].
+pub fn decode_operation(
     wire: Option<v1::GroupOperation>,
-) -> Result<(Operation, OnFailure), Status> {
-    let wire = wire.ok_or_else(|| missing("operation"))?;
+) -> Result<(Operation, OnFailure), WireError> {
+    let missing = WireError::missing;
+    let wire = required("operation", wire)?;
     let on_failure = match wire.on_failure() {
         v1::FailurePolicy::Unspecified | v1::FailurePolicy::Fail => OnFailure::Fail,
         v1::FailurePolicy::Survivors => OnFailure::Survivors,
@@ -47,14 +50,19 @@ pub(super) fn read_operation(
     Ok((operation, on_failure))
 }
 
-/// The end of an operation for a member.
-pub(super) fn result_to_wire(ended: Ended) -> v1::OperationResult {
+/// Encodes the end of an operation for a member.
+#[must_use]
+pub fn encode_operation_result(
+    participants: &BTreeSet<Pn>,
+    answer: Answer,
+    by_switches: bool,
+) -> v1::OperationResult {
     let mut result = v1::OperationResult {
-        participants: ended.participants.iter().map(|pn| pn.0).collect(),
-        by_switches: ended.by_switches,
+        participants: participants.iter().map(|pn| pn.0).collect(),
+        by_switches,
         ..Default::default()
     };
-    match ended.answer {
+    match answer {
         Answer::Nothing => {}
         Answer::Bytes(payload) => result.payload = Some(payload),
         Answer::Values(values) => result.numbers = Some(values_to_wire(values)),
@@ -64,6 +72,18 @@ pub(super) fn result_to_wire(ended: Ended) -> v1::OperationResult {
         }
     }
     result
+}
+
+/// Encodes the failure of an operation that has begun.
+#[must_use]
+pub fn encode_operation_error(error: &OperationError) -> Status {
+    match error {
+        OperationError::MembersFailed { failed } => {
+            let failed: Vec<String> = failed.iter().map(ToString::to_string).collect();
+            Reason::MembersFailed.status(error.to_string(), &[("failed", &failed.join(","))])
+        }
+        OperationError::Differ { .. } => Reason::OperationsDiffer.status(error.to_string(), &[]),
+    }
 }
 
 fn read_reduction(wire: v1::Reduction) -> Option<Reduction> {
@@ -103,7 +123,6 @@ fn values_to_wire(values: Values) -> v1::Numbers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabricast_rpc::reason_of;
 
     #[test]
     fn numbers_keep_their_type_and_value() {
@@ -134,12 +153,10 @@ mod tests {
             (Some(v1::GroupOperation { reduction: 1, ..of(Kind::AllReduce) }), "operation.numbers"),
         ];
         for (wire, field) in lacking {
-            let refused = read_operation(wire).unwrap_err();
-            assert_eq!(reason_of(&refused).as_deref(), Some("FIELD_MISSING"));
-            assert_eq!(refused.message(), format!("{field} is missing"));
+            assert_eq!(decode_operation(wire), Err(WireError::missing(field)));
         }
         assert_eq!(
-            read_operation(Some(of(Kind::Barrier))).unwrap(),
+            decode_operation(Some(of(Kind::Barrier))).unwrap(),
             (Operation::Barrier, OnFailure::Fail)
         );
     }

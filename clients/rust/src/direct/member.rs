@@ -1,0 +1,439 @@
+//! One membership whose message layer runs in this process.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabricast_groups::names::{Address, NodeName};
+use fabricast_groups::{Moment, Pn, Revision};
+use fabricast_messages::{
+    Body, Frame, Limits, MemberId, MessageLayer, Output, Place, PlaceNeighbor,
+};
+use fabricast_proto::v1;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tonic::Streaming;
+
+use super::connection::{Connection, GREETING_TIMEOUT, Greeting, append_frame};
+use super::edge::{Arrival, Edge};
+use super::part::OpenPart;
+use crate::Error;
+use crate::part_state::End;
+
+/// Delays between attempts to connect to a neighbour.
+const FIRST_DELAY: Duration = Duration::from_millis(100);
+const LAST_DELAY: Duration = Duration::from_secs(30);
+
+/// A membership, and the message layer of its member.
+#[derive(Debug)]
+pub(crate) struct DirectMember {
+    group: Arc<str>,
+    id: MemberId,
+    /// Where this process listens; empty if it does not.
+    address: String,
+    begun: Instant,
+    state: Mutex<State>,
+    /// Notified when the layer has an earlier deadline than before.
+    earlier: Notify,
+    /// Notified when there is room to send, and at the end.
+    pub(super) room: Notify,
+    pub(super) standing: watch::Sender<Standing>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// A membership at its agent.
+#[derive(Debug)]
+pub(super) struct Wiring {
+    pub(super) group: Arc<str>,
+    pub(super) id: MemberId,
+    /// Where this process listens; empty if it does not.
+    pub(super) address: String,
+    pub(super) requests: mpsc::UnboundedSender<v1::OpenDirectPathRequest>,
+}
+
+/// State of a membership, as the agent has told.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Standing {
+    pub(super) has_place: bool,
+    pub(super) end: Option<End>,
+}
+
+/// All that the lock protects.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) layer: MessageLayer,
+    pub(super) open: Option<OpenPart>,
+    edges: BTreeMap<Pn, Edge>,
+    requests: mpsc::UnboundedSender<v1::OpenDirectPathRequest>,
+    needs_links: bool,
+    wakes_at: Option<Moment>,
+}
+
+impl DirectMember {
+    /// Follows the agent's responses from now on.
+    pub(super) fn start(
+        wiring: Wiring,
+        responses: Streaming<v1::OpenDirectPathResponse>,
+    ) -> Arc<Self> {
+        let Wiring { group, id, address, requests } = wiring;
+        let node = NodeName::new("this process").expect("a short text");
+        let state = State {
+            layer: MessageLayer::new(node, Limits::default()),
+            open: None,
+            edges: BTreeMap::new(),
+            requests,
+            needs_links: false,
+            wakes_at: None,
+        };
+        let member = Arc::new(Self {
+            group,
+            id,
+            address,
+            begun: Instant::now(),
+            state: Mutex::new(state),
+            earlier: Notify::new(),
+            room: Notify::new(),
+            standing: watch::Sender::default(),
+            tasks: Mutex::default(),
+        });
+        member.spawn(Arc::clone(&member).follow(responses));
+        member.spawn(Arc::clone(&member).keep_time());
+        member
+    }
+
+    pub(super) fn id(&self) -> MemberId {
+        self.id
+    }
+
+    pub(super) fn group(&self) -> &str {
+        &self.group
+    }
+
+    /// Counts the neighbours that this process has a connection to.
+    pub(crate) fn connections(&self) -> usize {
+        self.state.lock().edges.values().filter(|edge| edge.connection.is_some()).count()
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.standing.borrow().end.is_some()
+    }
+
+    /// The reason for which the membership has ended; `None` if it has not.
+    pub(super) fn end_error(&self) -> Option<Error> {
+        let end = self.standing.borrow().end.clone();
+        end.map(|end| end.into_error(&self.group))
+    }
+
+    /// Ends all tasks: the process is detached.
+    pub(crate) fn stop(&self) {
+        self.end(End::Closed);
+        self.tasks.lock().abort_all();
+    }
+
+    /// Gives the layer an input, and deals with what comes of it.
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut State, Moment) -> T) -> T {
+        let mut state = self.state.lock();
+        let now = self.now();
+        let result = work(&mut state, now);
+        self.drain(&mut state, now);
+        let next = state.layer.next_deadline();
+        if next.is_some_and(|next| state.wakes_at.is_none_or(|at| next < at)) {
+            state.wakes_at = next;
+            self.earlier.notify_one();
+        }
+        result
+    }
+
+    fn now(&self) -> Moment {
+        Moment(u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+    }
+
+    /// Ticks the layer whenever it is due.
+    async fn keep_time(self: Arc<Self>) {
+        loop {
+            let next = {
+                let mut state = self.state.lock();
+                state.wakes_at = state.layer.next_deadline();
+                state.wakes_at
+            };
+            let due = async {
+                match next {
+                    Some(at) => sleep_until(self.begun + Duration::from_nanos(at.0)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = due => self.with(|state, now| state.layer.tick(now)),
+                () = self.earlier.notified() => {}
+            }
+        }
+    }
+
+    /// Takes what the agent sends, until the membership or the session ends.
+    async fn follow(self: Arc<Self>, mut responses: Streaming<v1::OpenDirectPathResponse>) {
+        let end = loop {
+            match responses.message().await {
+                Ok(Some(response)) => self.take(response),
+                Ok(None) => break End::Closed,
+                Err(error) => break End::Failed(error.into()),
+            }
+        };
+        self.end(end);
+    }
+
+    fn end(&self, end: End) {
+        self.standing.send_modify(|standing| _ = standing.end.get_or_insert_with(|| end.clone()));
+        let mut state = self.state.lock();
+        if let Some(open) = state.open.take() {
+            open.end(end);
+        }
+        std::mem::take(&mut state.edges).values_mut().for_each(Edge::close);
+        drop(state);
+        self.room.notify_waiters();
+    }
+
+    fn take(self: &Arc<Self>, response: v1::OpenDirectPathResponse) {
+        let v1::OpenDirectPathResponse { place, frames } = response;
+        let mut to_dial = Vec::new();
+        let has_place = place.is_some();
+        self.with(|state, now| {
+            if let Some(place) = place {
+                state.place(now, self.id, place);
+            }
+            for frame in frames {
+                to_dial.extend(state.carried_frame(now, self.id, frame));
+            }
+        });
+        if has_place {
+            self.standing
+                .send_if_modified(|standing| !std::mem::replace(&mut standing.has_place, true));
+        }
+        for (pn, name) in to_dial {
+            self.spawn(Arc::clone(self).dial(pn, name));
+        }
+    }
+
+    /// Connects to a neighbour, again and again, for as long as it can be reached by no connection.
+    async fn dial(self: Arc<Self>, pn: Pn, name: NodeName) {
+        let mut delay = FIRST_DELAY;
+        while let Some((address, greeting)) = self.target(pn, &name) {
+            let greeted = timeout(GREETING_TIMEOUT, greeting.send(&address)).await;
+            if let Ok(Ok((stream, number))) = greeted
+                && let Ok(connection) = Connection::new(stream)
+            {
+                let connection = Arc::new(connection);
+                if self.connected(pn, &name, &connection, number) {
+                    delay = FIRST_DELAY;
+                    self.serve(pn, &connection).await;
+                }
+            }
+            sleep(delay).await;
+            delay = (delay * 2).min(LAST_DELAY);
+        }
+    }
+
+    /// Address of a neighbour that is to be connected to, and the greeting for it.
+    fn target(&self, pn: Pn, name: &NodeName) -> Option<(String, Greeting)> {
+        let mut state = self.state.lock();
+        let edge = state.edges.get_mut(&pn).filter(|edge| edge.name == *name)?;
+        edge.is_dialing = edge.is_to_be_dialed(self.id.pn, pn);
+        let peer = edge.peer.as_ref().filter(|_| edge.is_dialing)?;
+        let (gn, from, number) = (self.id.gn, self.id.pn, edge.connections + 1);
+        let greeting = Greeting { gn, from, to: pn, number, own: edge.own, theirs: peer.token };
+        Some((peer.address.clone(), greeting))
+    }
+
+    /// The edge that a greeting is for, and the number of the connection; `None` if it shows no
+    /// valid secret.
+    pub(super) fn expects(&self, greeting: &Greeting) -> Option<(NodeName, u64)> {
+        let state = self.state.lock();
+        let edge = state.edges.get(&greeting.from)?;
+        let peer = edge.peer.as_ref().filter(|peer| peer.token == greeting.own)?;
+        let is_valid = greeting.theirs == edge.own && peer.token != edge.own;
+        let number = greeting.number.max(edge.connections.saturating_add(1));
+        is_valid.then(|| (edge.name.clone(), number))
+    }
+
+    /// Serves a connection that a neighbour has made.
+    pub(super) fn accepted(
+        self: &Arc<Self>,
+        pn: Pn,
+        edge: NodeName,
+        connection: Arc<Connection>,
+        number: u64,
+    ) {
+        if self.connected(pn, &edge, &connection, number) {
+            let member = Arc::clone(self);
+            self.spawn(async move { member.serve(pn, &connection).await });
+        }
+    }
+
+    /// Begins an edge anew on a connection; returns false if the edge is no more, or has a later
+    /// one.
+    fn connected(
+        &self,
+        pn: Pn,
+        name: &NodeName,
+        connection: &Arc<Connection>,
+        number: u64,
+    ) -> bool {
+        self.with(|state, now| {
+            let edge = state.edges.get_mut(&pn).filter(|edge| edge.name == *name);
+            let Some(edge) = edge.filter(|edge| edge.connections < number) else { return false };
+            edge.connections = number;
+            edge.outgoing.clear();
+            if let Some(earlier) = edge.connection.replace(Arc::clone(connection)) {
+                earlier.close();
+            }
+            state.layer.link_down(now, name);
+            state.layer.link_up(now, name);
+            true
+        })
+    }
+
+    /// Takes the frames of a connection until it breaks; then the edge begins anew over the agents.
+    async fn serve(&self, pn: Pn, connection: &Arc<Connection>) {
+        let take = |frames: Vec<Body>| {
+            self.with(|state, now| {
+                let edge = state.edges.get(&pn).filter(|edge| edge.uses(connection));
+                let Some(name) = edge.map(|edge| edge.name.clone()) else { return false };
+                for body in frames {
+                    let frame = Frame { gn: self.id.gn, from: pn, to: self.id.pn, body };
+                    state.layer.frame(now, &name, frame);
+                }
+                true
+            })
+        };
+        // However it has ended, the edge goes on without it.
+        let _ = connection.serve(take).await;
+        connection.close();
+        self.with(|state, now| {
+            let edge = state.edges.get_mut(&pn).filter(|edge| edge.uses(connection));
+            let Some(edge) = edge else { return };
+            edge.connection = None;
+            let (name, is_up) = (edge.name.clone(), edge.is_up());
+            state.layer.link_down(now, &name);
+            if is_up {
+                state.layer.link_up(now, &name);
+            }
+        });
+    }
+
+    /// Deals with the outputs of the layer.
+    fn drain(&self, state: &mut State, now: Moment) {
+        while let Some(output) = state.layer.poll_output() {
+            match output {
+                Output::Frame { frame, .. } => state.send(&frame, &self.address),
+                Output::Connect { .. } => state.need_links(),
+                Output::Room { .. } => self.room.notify_waiters(),
+                Output::Roster { gn, pn } => {
+                    let roster = state.layer.roster(gn, pn);
+                    if let (Some(open), Some(roster)) = (&state.open, roster) {
+                        open.tell_roster(roster.into_keys());
+                    }
+                }
+                Output::Combine { run, .. } => {
+                    state.layer.combined(now, self.id, run.sequence, None); // no switch is offered
+                }
+                Output::Disconnect { .. } | Output::Withdraw { .. } | Output::Multicast { .. } => {}
+                Output::Deliver { .. } | Output::Acknowledged { .. } | Output::Ended { .. } => {
+                    if let Some(open) = &mut state.open {
+                        open.take(output);
+                    }
+                }
+            }
+        }
+        for edge in state.edges.values_mut() {
+            edge.flush();
+        }
+    }
+}
+
+impl State {
+    /// Takes the member's place and the agents' links to its neighbours.
+    fn place(&mut self, now: Moment, id: MemberId, place: v1::DirectPlace) {
+        let v1::DirectPlace { joined_revision, parent, children, .. } = place;
+        let mut old = std::mem::take(&mut self.edges);
+        for one in parent.iter().chain(&children) {
+            let same = old.remove(&Pn(one.pn)).filter(|edge| edge.node == one.node);
+            self.edges.insert(Pn(one.pn), same.unwrap_or_else(|| Edge::new(&one.node)));
+        }
+        old.values_mut().for_each(Edge::close);
+        let neighbor = |one: &v1::DirectNeighbor| PlaceNeighbor {
+            pn: Pn(one.pn),
+            node: self.edges[&Pn(one.pn)].name.clone(),
+            address: Address::new("direct").expect("a short text"),
+        };
+        let place = Place {
+            gn: id.gn,
+            pn: id.pn,
+            life: Revision(joined_revision),
+            parent: parent.as_ref().map(neighbor),
+            children: children.iter().map(neighbor).collect(),
+            multicast: false,
+        };
+        self.layer.place(now, place);
+        for one in parent.iter().chain(&children) {
+            let Some(edge) = self.edges.get_mut(&Pn(one.pn)) else { continue };
+            if std::mem::replace(&mut edge.link, one.link) == one.link || edge.connection.is_some()
+            {
+                continue;
+            }
+            self.layer.link_down(now, &edge.name);
+            if edge.link != 0 {
+                self.layer.link_up(now, &edge.name);
+            }
+        }
+    }
+
+    /// Takes a frame that the agents have carried; returns the edge that is to be dialed.
+    fn carried_frame(
+        &mut self,
+        now: Moment,
+        id: MemberId,
+        wire: v1::LinkFrame,
+    ) -> Option<(Pn, NodeName)> {
+        let v1::LinkFrame { gn, from_pn, to_pn, body, direct } = wire;
+        let (from, body) = (Pn(from_pn), Body::decode(&body).ok()?);
+        if (gn, to_pn) != (id.gn.0, id.pn.0) {
+            return None;
+        }
+        let edge = self.edges.get_mut(&from)?;
+        let arrival = edge.note(direct, &body);
+        let is_to_be_dialed = !edge.is_dialing && edge.is_to_be_dialed(id.pn, from);
+        edge.is_dialing |= is_to_be_dialed;
+        let name = edge.name.clone();
+        if arrival == Arrival::Current {
+            self.layer.frame(now, &name, Frame { gn: id.gn, from, to: id.pn, body });
+        }
+        is_to_be_dialed.then_some((from, name))
+    }
+
+    /// Sends a frame by the connection to its receiver, or else by the agents.
+    fn send(&mut self, frame: &Frame, address: &str) {
+        let Some(edge) = self.edges.get_mut(&frame.to) else { return };
+        if edge.connection.is_some() {
+            append_frame(&mut edge.outgoing, &frame.body);
+        } else if edge.link != 0 {
+            let frames = vec![edge.carried(frame, address)];
+            // A membership that has ended sends nothing any more.
+            let _ = self.requests.send(v1::OpenDirectPathRequest { frames, ..Default::default() });
+        }
+    }
+
+    /// Has the agents link the nodes, once.
+    fn need_links(&mut self) {
+        if !std::mem::replace(&mut self.needs_links, true) {
+            let request = v1::OpenDirectPathRequest { needs_links: true, ..Default::default() };
+            let _ = self.requests.send(request);
+        }
+    }
+}
