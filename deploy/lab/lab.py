@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -59,6 +60,7 @@ check_running()
 WIRING = read_wiring()
 HOSTS = {line[1]: f"10.0.0.{line[4]}" for line in WIRING if line[0] == "host"}
 NAMES = {f"S-{line[3]}": line[1] for line in WIRING if line[0] == "switch"}
+LEAVES = {line[1]: line[2] for line in WIRING if line[0] == "host"}  # by host
 
 
 class Program:
@@ -66,7 +68,7 @@ class Program:
 
     def __init__(self, host, verb, group, *words):
         # Its clock is the measure: a machine with other work must not stop it.
-        command = [os.path.join(HERE, "exec"), host, "--", "nice", "--adjustment=-10", "python3"]
+        command = [os.path.join(HERE, "exec"), host, "--", os.path.join(HERE, "urgent"), "python3"]
         command.append(os.path.join(HERE, "program.py"))
         command += [verb, group, str(PORT), HOSTS[host], *map(str, words)]
         self.host = host
@@ -115,10 +117,13 @@ def carry(sender, group, members, count):
 def route(group, members):
     """The group's route, once it has so many members and nothing changes any more."""
     def settled():
-        listed = {one["name"]: one for one in fabricast("group", "list").get("groups", [])}
-        if listed.get(group, {}).get("memberCount") != members or "settled" not in call("fabricast", "route", "status"):
-            return None
-        return fabricast("route", "explain", "--group", group)
+        try:
+            listed = {one["name"]: one for one in fabricast("group", "list").get("groups", [])}
+            if listed.get(group, {}).get("memberCount") != members or "settled" not in call("fabricast", "route", "status"):
+                return None
+            return fabricast("route", "explain", "--group", group)
+        except Failed:
+            return None  # the machine is busy
     found = eventually(f"{group} has {members} members and is routed", settled)
     if found.get("color") is None:
         raise Failed(f"{group} has no route: {found}")
@@ -130,16 +135,31 @@ def color_address(color):
     return ".".join(str(number >> shift & 255) for shift in (24, 16, 8, 0))
 
 
+def counted():
+    """Packets sent by the ports of all switches, by the name of their interfaces."""
+    script = 'for at; do echo "switch ${at##*/}"; ovs-ofctl -O OpenFlow13 dump-ports "unix:$at.mgmt"; done'
+    bridges = [f"{RUN}/ovs/{line[2]}" for line in WIRING if line[0] == "switch"]
+    text = call("exec", "--", "sh", "-c", script, "-", *bridges)
+    counts = {}
+    for part in text.split("switch ")[1:]:
+        ports = re.findall(r"port +(\d+): .*?tx pkts=(\d+)", part, re.DOTALL)
+        counts.update({f"{part.split()[0]}-{port}": int(sent) for port, sent in ports})
+    return counts
+
+
 def sent_packets():
     """Packets sent by the ports to hosts, by host, as the switches count them."""
-    sent = {}
-    for line in WIRING:
-        if line[0] == "host":
-            bridge, port = line[3].split("-")
-            target = f"unix:{RUN}/ovs/{bridge}.mgmt"
-            text = call("exec", "--", "ovs-ofctl", "-O", "OpenFlow13", "dump-ports", target, port)
-            sent[line[1]] = int(text.split("tx pkts=")[1].split(",")[0])
-    return sent
+    counts = counted()
+    return {line[1]: counts[line[3]] for line in WIRING if line[0] == "host"}
+
+
+def busy_cables():
+    """Ends of the cables between switches that carry a program's datagrams at this moment."""
+    before = counted()
+    time.sleep(0.2)
+    sent = {port: count - before[port] for port, count in counted().items() if port in before}
+    return [(line[1], line[3]) for line in WIRING
+            if line[0] == "link" and max(sent.get(line[2], 0), sent.get(line[4], 0)) > RATE / 20]
 
 
 def member(host):

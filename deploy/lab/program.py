@@ -20,6 +20,7 @@ verb, group, port, own = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 more = sys.argv[5:]
 PLACE = socket.inet_aton(group) + socket.inet_aton(own)
 MADE_UP = 10  # datagrams that a sender who is late sends at once
+SO_RCVBUFFORCE = 33  # of Linux: beyond the limit for everybody
 IPV4, UDP_START = 0x0800, 14 + 20  # of a frame: our packets of IP have no options
 sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
@@ -41,7 +42,10 @@ def payload(frame, kind):
 def listen():
     """Counts datagrams by their numbers: received, received again, lost in between, and the longest pause."""
     heard = looking(more[0]) if more else sock
-    heard.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+    try:
+        heard.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 22)
+    except PermissionError:
+        heard.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
     joined = time.monotonic()
     if not more:
         sock.bind((group, port))
@@ -70,9 +74,11 @@ def listen():
             last = now
             again += number in numbers
             if numbers and number > newest + 1:
-                gaps.append((now, number - newest - 1))
+                gaps.append((now, range(newest + 1, number)))
             newest = max(newest, number)
             numbers.add(number)
+    # What another datagram overtook was missed, and not lost.
+    gaps = [(when, sum(number not in numbers for number in missed)) for when, missed in gaps]
     lost = max(numbers) - min(numbers) + 1 - len(numbers) if numbers else 0
     known = {"received": len(numbers), "again": again, "lost_between": lost, "longest_pause_ms": round(pause * 1e3, 1)}
     known["first_after_ms"] = None if first_after is None else round(first_after * 1e3, 2)

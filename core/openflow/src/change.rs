@@ -5,9 +5,9 @@ use fabricast_topology::PortSet;
 use crate::action::Instruction;
 use crate::fields::Match;
 use crate::flow::{FlowCommand, FlowMod};
-use crate::group::{GroupCommand, GroupMod, GroupType};
 use crate::mapping::{
-    Entries, EntryKey, Flow, Leftover, Mapping, ProgramFlows, ProgramKey, buckets,
+    EntryKey, Flow, Found, Leftover, Mapping, ProgramFlows, ProgramKey, group_changes,
+    group_removal,
 };
 use crate::message::Body;
 
@@ -24,31 +24,36 @@ impl Mapping {
     /// Messages that write entries, in the order in which they are to be sent: what is new or
     /// changes first, each group before its flow; then what is removed, each flow before its group.
     ///
-    /// - `held`: entries that the switch holds; they decide between adding and changing a group.
+    /// - `held`: what the switch holds; it decides between adding and changing a group.
     /// - `writes`: entries to write; without output ports they are removed.
     /// - `term`: of the writer, kept as the cookie of new flows.
     #[must_use]
     pub fn changes(
         &self,
-        held: &Entries,
+        held: &Found,
         writes: impl IntoIterator<Item = (EntryKey, PortSet)>,
         term: u64,
     ) -> Vec<Body> {
         let (mut kept, mut removed) = (Vec::new(), Vec::new());
         for (key, out) in writes {
-            let is_held = held.contains_key(&key);
-            if out.is_empty() {
-                if is_held {
-                    let flows = self.flows(key).into_iter();
-                    removed.extend(flows.map(|flow| self.flow_removal(flow.conditions.matching())));
-                    removed.push(self.group_mod(GroupCommand::Delete, key, out));
+            let was = held.entries.get(&key).map_or_else(Vec::new, |was| {
+                self.groups(key, *was, held.first_ways.get(&key).copied())
+            });
+            let now = match out.is_empty() {
+                true => Vec::new(),
+                false => self.groups(key, out, self.first_way(held, key, out)),
+            };
+            let (changed, mut gone) = group_changes(&was, &now);
+            kept.extend(changed.into_iter().map(|(_, change)| change));
+            let flows = self.flows(key).into_iter();
+            match (was.is_empty(), now.is_empty()) {
+                (true, false) => kept.extend(flows.map(|flow| self.flow_addition(flow, term))),
+                (false, true) => {
+                    removed.extend(flows.map(|flow| self.flow_removal(flow.conditions.matching())))
                 }
-            } else if is_held {
-                kept.push(self.group_mod(GroupCommand::Modify, key, out));
-            } else {
-                kept.push(self.group_mod(GroupCommand::Add, key, out));
-                kept.extend(self.flows(key).into_iter().map(|flow| self.flow_addition(flow, term)));
+                (true, true) | (false, false) => {}
             }
+            removed.append(&mut gone);
         }
         kept.append(&mut removed);
         kept
@@ -94,12 +99,7 @@ impl Mapping {
     #[must_use]
     pub fn removals(&self, leftovers: &[Leftover]) -> Vec<Body> {
         let removal = |leftover: &Leftover| match leftover {
-            Leftover::Group(group) => Body::GroupMod(GroupMod {
-                command: GroupCommand::Delete,
-                kind: GroupType::All,
-                group: *group,
-                buckets: Vec::new(),
-            }),
+            Leftover::Group(group) => group_removal(*group),
             Leftover::Flow { priority, conditions } => {
                 let (strict, conditions) = (FlowCommand::DeleteStrict, conditions.clone());
                 Body::FlowMod(FlowMod::new(strict, self.table, *priority, conditions))
@@ -118,10 +118,5 @@ impl Mapping {
     fn flow_removal(&self, conditions: Match) -> Body {
         let strict = FlowCommand::DeleteStrict;
         Body::FlowMod(FlowMod::new(strict, self.table, self.priority, conditions))
-    }
-
-    fn group_mod(&self, command: GroupCommand, key: EntryKey, out: PortSet) -> Body {
-        let (kind, group) = (GroupType::All, self.group(key));
-        Body::GroupMod(GroupMod { command, kind, group, buckets: buckets(out) })
     }
 }

@@ -35,6 +35,7 @@ pub use framer::{Framer, MAX_MESSAGE};
 pub use group::{ANY_GROUP, Bucket, GroupCommand, GroupDesc, GroupMod, GroupStats, GroupType};
 pub use mapping::{
     Entries, EntryKey, Found, Leftover, Mapping, MappingError, ProgramFlows, ProgramKey, Programs,
+    Room,
 };
 pub use message::{Body, BundleAdd, Hello, Message, PacketIn, PacketOut};
 pub use multipart::{

@@ -1,9 +1,10 @@
 //! Table entries as groups and flows, and back.
 //!
 //! An entry is a group of type ALL with one bucket for each output port, and flows that lead the
-//! packets of the entry's color there. Between switches a packet carries its color in its Ethernet
-//! source address, the mark ([`Mapping::mark`]). The mark is set where a packet comes in from an
-//! endpoint: by the packet's IPv4 destination, which is the color's own address
+//! packets of the entry's color there. Where it leads up two trees, one bucket leads to a failover
+//! group instead (`mapping/failover.rs`). Between switches a packet carries its color in its
+//! Ethernet source address, the mark ([`Mapping::mark`]). The mark is set where a packet comes in
+//! from an endpoint: by the packet's IPv4 destination, which is the color's own address
 //! ([`Mapping::address`]) or one that programs use ([`Mapping::program_flows`]). Receivers so get
 //! packets with the destination that they were sent to.
 //!
@@ -11,10 +12,12 @@
 //! newest writer in their cookies.
 //!
 //! Invariants
-//! - OPENFLOW-1: what [`Mapping::changes`] and [`Mapping::program_changes`] write,
-//!   [`Mapping::read`] reads back as the same, with nothing left over.
+//! - OPENFLOW-1: what [`Mapping::changes`], [`Mapping::way_changes`] and
+//!   [`Mapping::program_changes`] write, [`Mapping::read`] reads back as the same, with nothing
+//!   left over.
 
 mod conditions;
+mod failover;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -22,20 +25,24 @@ use std::net::Ipv4Addr;
 use fabricast_topology::{PortSet, TableKind};
 use thiserror::Error;
 
-use crate::action::Action;
 use crate::change::Fence;
 use crate::fields::Match;
 use crate::flow::{FlowRequest, FlowStats, NO_COOKIE_MASK};
 use crate::group::{ANY_GROUP, Bucket, GroupDesc, GroupType};
+use crate::message::Body;
 use crate::multipart::Request;
 use crate::port::ANY_PORT;
 pub(crate) use conditions::Flow;
 use conditions::FlowRole;
+use failover::{choice, content};
+pub(crate) use failover::{group_changes, group_removal};
 
 /// Mark of color 0: a locally administered address, with the color in the last two bytes.
 const MARKS: [u8; 6] = [0x02, 0xfa, 0xb0, 0, 0, 0];
 /// Bits of a group id for color and first group; those above are the input port.
 const COLOR_BITS: u32 = 16;
+/// Bit of a group id that tells a failover group from the group of its entry.
+const FAILOVER: u32 = 1 << 24;
 /// Flows of a switch that are no entries.
 pub(crate) const FENCE_FLOWS: u32 = 2;
 
@@ -57,6 +64,21 @@ pub struct Mapping {
     pub tables: TableKind,
     /// Ports of the switch that lead to endpoints.
     pub endpoint_ports: PortSet,
+    /// True if groups have two trees: of the two ways up of an entry, packets take one.
+    pub fault_tolerant: bool,
+}
+
+/// Numbers of what a switch can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Ports in the topology.
+    pub ports: u8,
+    /// Groups of type ALL.
+    pub groups: u32,
+    /// Groups of type FAST_FAILOVER.
+    pub failover_groups: u32,
+    /// Flows of the table.
+    pub flows: u32,
 }
 
 /// Why entries cannot be placed as wanted.
@@ -92,6 +114,9 @@ pub enum MappingError {
     /// There is no room for the flows with the fence.
     #[error("priority must be at least 2")]
     Priority,
+    /// With per-switch tables each of two trees has a color, and the sender sends with both.
+    #[error("fault_tolerant needs tables = \"per-port\"")]
+    FaultTolerance,
 }
 
 /// Input port, 0 with per-switch tables, and color of an entry.
@@ -144,6 +169,9 @@ pub struct Found {
     pub leftovers: Vec<Leftover>,
     /// Flows for addresses of programs.
     pub programs: ProgramFlows,
+    /// Port to take first of the entries with two ways up of which packets take one
+    /// ([`Mapping::ways`]).
+    pub first_ways: BTreeMap<EntryKey, u8>,
     /// Fence of the newest writer; `None` if nobody has written since power-on.
     pub fence: Option<Fence>,
 }
@@ -170,21 +198,28 @@ impl Mapping {
         if u32::from(first_group) + u32::from(colors) > 1 << COLOR_BITS {
             return Err(MappingError::Groups { first_group, colors });
         }
+        if self.fault_tolerant && self.tables == TableKind::PerSwitch {
+            return Err(MappingError::FaultTolerance);
+        }
         if self.priority < 2 { Err(MappingError::Priority) } else { Ok(()) }
     }
 
-    /// Most colors for which a switch has room, at most those of the mapping.
-    ///
-    /// - `ports`: of the switch; with per-port tables a color may take an entry for each.
-    /// - `groups`, `flows`: what the switch can hold.
+    /// Most colors for which a switch has room, at most those of the mapping. With per-port tables
+    /// a color may take an entry for each port, and a failover group for each that leads to an
+    /// endpoint.
     #[must_use]
-    pub fn colors_within(&self, ports: u8, groups: u32, flows: u32) -> u16 {
+    pub fn colors_within(&self, room: Room) -> u16 {
+        let Room { ports, groups, failover_groups, flows } = room;
         let flows = flows.saturating_sub(FENCE_FLOWS);
-        let (entries, each) = match self.tables {
-            TableKind::PerPort => (groups.min(flows), u32::from(ports).max(1)),
-            TableKind::PerSwitch => (groups.min(flows / 2), 1),
+        let entries = match self.tables {
+            TableKind::PerPort => groups.min(flows) / u32::from(ports).max(1),
+            TableKind::PerSwitch => groups.min(flows / 2),
         };
-        u16::try_from(entries / each).unwrap_or(u16::MAX).min(self.colors)
+        let failovers = match self.fault_tolerant {
+            true => failover_groups / self.endpoint_ports.len().max(1),
+            false => u32::MAX,
+        };
+        u16::try_from(entries.min(failovers)).unwrap_or(u16::MAX).min(self.colors)
     }
 
     /// Address by which packets are sent with a color.
@@ -280,6 +315,9 @@ impl Mapping {
                 }),
             }
         }
+        let failover = |group: &'_ GroupDesc| self.failover_key(group.group);
+        let mut failovers: BTreeMap<EntryKey, &GroupDesc> =
+            groups.iter().filter_map(|group| Some((failover(group)?, group))).collect();
         for group in groups {
             let Some(key) = self.key(group.group) else { continue };
             if found.entries.contains_key(&key) {
@@ -287,13 +325,19 @@ impl Mapping {
             }
             // A switch removes with a group the flows that lead there.
             let count = led.remove(&key).unwrap_or_default().len();
-            match outputs(group) {
-                Some(out) if count == self.flow_count(key) => {
+            match content(self, key, group, failovers.get(&key).copied()) {
+                Some((out, first)) if count == self.flow_count(key) => {
                     found.entries.insert(key, out);
+                    if let Some(first) = first {
+                        found.first_ways.insert(key, first);
+                        failovers.remove(&key);
+                    }
                 }
                 Some(_) | None => found.leftovers.push(Leftover::Group(group.group)),
             }
         }
+        let unused = failovers.into_values().map(|group| Leftover::Group(group.group));
+        found.leftovers.extend(unused);
         let orphans = led.into_values().flatten();
         found.leftovers.extend(orphans.map(|flow| Leftover::Flow {
             priority: self.priority,
@@ -303,6 +347,88 @@ impl Mapping {
         // The term is written last: without it the other one means nothing.
         found.fence = term.map(|term| Fence { term, generation: generation.unwrap_or(0) });
         found
+    }
+
+    /// The two ports by which an entry leads up, rising, if each is the way to one of two trees;
+    /// `None` if there is no choice.
+    #[must_use]
+    pub fn ways(&self, key: EntryKey, out: PortSet) -> Option<[u8; 2]> {
+        let has_two_trees = self.fault_tolerant
+            && self.tables == TableKind::PerPort
+            && self.endpoint_ports.contains(key.in_port);
+        let up: Vec<u8> = out.difference(self.endpoint_ports).iter().collect();
+        if has_two_trees { up.try_into().ok() } else { None }
+    }
+
+    /// Way to take first by an entry that is written: the one that the switch takes already, or
+    /// the lower port.
+    #[must_use]
+    pub fn first_way(&self, held: &Found, key: EntryKey, out: PortSet) -> Option<u8> {
+        let ways = self.ways(key, out)?;
+        let known = held.entries.get(&key).filter(|known| self.ways(key, **known) == Some(ways));
+        match known {
+            Some(_) => held.first_ways.get(&key).copied(),
+            None => Some(ways[0]),
+        }
+    }
+
+    /// Groups of an entry: the failover group, if there is one, and then the one that leads to it.
+    #[must_use]
+    pub fn groups(&self, key: EntryKey, out: PortSet, first: Option<u8>) -> Vec<GroupDesc> {
+        let ways = self.ways(key, out).zip(first).filter(|(ways, first)| ways.contains(first));
+        let Some((ways, first)) = ways else {
+            let buckets = out.iter().map(|port| Bucket::output(port.into())).collect();
+            return vec![GroupDesc { kind: GroupType::All, group: self.group(key), buckets }];
+        };
+        let second = if ways[0] == first { ways[1] } else { ways[0] };
+        let (failover, leading) = choice(self.failover_group(key), [first, second]);
+        let near = out.intersection(self.endpoint_ports);
+        let mut buckets: Vec<_> = near.iter().map(|port| Bucket::output(port.into())).collect();
+        buckets.push(leading);
+        vec![failover, GroupDesc { kind: GroupType::All, group: self.group(key), buckets }]
+    }
+
+    /// Messages that have the packets of an entry take another way first, or both ways.
+    #[must_use]
+    pub fn way_changes(&self, held: &Found, key: EntryKey, first: Option<u8>) -> Vec<Body> {
+        let Some(out) = held.entries.get(&key).copied() else { return Vec::new() };
+        let was = held.first_ways.get(&key).copied();
+        let (was, now) = (self.groups(key, out, was), self.groups(key, out, first));
+        let (kept, removed) = group_changes(&was, &now);
+        let kept = kept.into_iter().filter(|(group, _)| !was.contains(group));
+        kept.map(|(_, change)| change).chain(removed).collect()
+    }
+
+    /// Notes entries that were written.
+    pub fn note_written(
+        &self,
+        held: &mut Found,
+        writes: impl IntoIterator<Item = (EntryKey, PortSet)>,
+    ) {
+        for (key, out) in writes {
+            match self.first_way(held, key, out) {
+                Some(first) => held.first_ways.insert(key, first),
+                None => held.first_ways.remove(&key),
+            };
+            if out.is_empty() {
+                held.entries.remove(&key);
+            } else {
+                held.entries.insert(key, out);
+            }
+        }
+        // A switch removes with a group the flows that lead there.
+        let Found { entries, programs, .. } = held;
+        programs.retain(|_, key| entries.contains_key(key));
+    }
+
+    /// Id of the failover group of an entry.
+    fn failover_group(&self, key: EntryKey) -> u32 {
+        self.group(key) | FAILOVER
+    }
+
+    /// Entry of the id of a failover group; `None` if it is not ours.
+    fn failover_key(&self, group: u32) -> Option<EntryKey> {
+        (group & FAILOVER != 0).then(|| self.key(group & !FAILOVER))?
     }
 
     /// Number of addresses, a power of two.
@@ -321,22 +447,6 @@ impl Mapping {
         let color = low.checked_sub(self.first_group)?;
         (color < self.colors).then_some(EntryKey { in_port, color })
     }
-}
-
-/// Output ports of a group as entries have it; `None` if it is another one.
-fn outputs(group: &GroupDesc) -> Option<PortSet> {
-    let mut out = PortSet::EMPTY;
-    for bucket in &group.buckets {
-        let [Action::Output(port)] = bucket.actions[..] else { return None };
-        let port = u8::try_from(port).ok().filter(|port| *port > 0 && !out.contains(*port))?;
-        out.insert(port);
-    }
-    (group.kind == GroupType::All && !out.is_empty()).then_some(out)
-}
-
-/// Buckets for output ports.
-pub(crate) fn buckets(out: PortSet) -> Vec<Bucket> {
-    out.iter().map(|port| Bucket::output(port.into())).collect()
 }
 
 #[cfg(test)]

@@ -165,8 +165,10 @@ pub(crate) fn openflow_table(data: &[u8]) {
             }
         }
     }
-    for tables in [TableKind::PerPort, TableKind::PerSwitch] {
-        let mapping = of::Mapping { tables, ..OPENFLOW_MAPPING };
+    for (tables, fault_tolerant) in
+        [(TableKind::PerPort, false), (TableKind::PerPort, true), (TableKind::PerSwitch, false)]
+    {
+        let mapping = of::Mapping { tables, fault_tolerant, ..OPENFLOW_MAPPING };
         let found = mapping.read(&flows, &groups);
         let room = found.entries.len() + found.leftovers.len();
         assert!(room <= flows.len() + groups.len(), "{found:?}");
@@ -182,6 +184,7 @@ const OPENFLOW_MAPPING: of::Mapping = of::Mapping {
     first_group: 1,
     tables: TableKind::PerPort,
     endpoint_ports: fabricast_topology::PortSet::single(1),
+    fault_tolerant: false,
 };
 
 /// Messages of every kind that a driver meets, in both versions.
@@ -189,7 +192,8 @@ fn openflow_messages() -> Vec<Vec<u8>> {
     let key = of::EntryKey { in_port: 1, color: 5 };
     let fence = of::Fence { term: 7, generation: 9 };
     let writes = [(key, [2, 3].into_iter().collect())];
-    let mut bodies = OPENFLOW_MAPPING.changes(&of::Entries::new(), writes, 7);
+    let mapping = of::Mapping { fault_tolerant: true, ..OPENFLOW_MAPPING };
+    let mut bodies = mapping.changes(&of::Found::default(), writes, 7);
     bodies.extend(OPENFLOW_MAPPING.fence_changes(fence));
     let place = of::ProgramKey { in_port: 1, address: [239, 1, 2, 3].into() };
     let programs = of::ProgramFlows::from([(place, key)]);
@@ -222,7 +226,7 @@ fn openflow_tables() -> Vec<Vec<u8>> {
     let out = [2, 3].into_iter().collect();
     let fence = OPENFLOW_MAPPING.fence_changes(of::Fence { term: 7, generation: 9 });
     let (mut flows, mut groups) = (Vec::new(), Vec::new());
-    let changes = OPENFLOW_MAPPING.changes(&of::Entries::new(), [(key, out)], 7);
+    let changes = OPENFLOW_MAPPING.changes(&of::Found::default(), [(key, out)], 7);
     for body in fence.into_iter().chain(changes) {
         match body {
             of::Body::FlowMod(flow) => flows.push(of::FlowStats {

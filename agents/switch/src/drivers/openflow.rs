@@ -21,6 +21,8 @@ mod options;
 mod reach;
 mod session;
 mod switches;
+mod watched;
+mod ways;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -110,6 +112,9 @@ impl OpenflowDriver {
             bound = Some(listener.local_addr().map_err(failed)?);
             tokio::spawn(reach.clone().listen(listener));
         }
+        if options.fault_tolerant {
+            tokio::spawn(ways::follow(Arc::clone(&switches), stop.clone()));
+        }
         for target in options.connect.clone() {
             tokio::spawn(reach.clone().connect(target));
         }
@@ -162,7 +167,9 @@ impl OpenflowDriver {
             };
             entries.insert(key, out);
         }
-        session.write(fence, &entries).await.map_err(|error| {
+        let written = session.write(fence, &entries).await;
+        self.switches.note_write();
+        written.map_err(|error| {
             let reason = match &error {
                 WriteError::Closed(_) | WriteError::NoTable => Reason::SwitchDown,
                 WriteError::Refused(_) | WriteError::NotKept { .. } => Reason::WriteFailed,

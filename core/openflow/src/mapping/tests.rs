@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::action::Instruction;
+use crate::action::{Action, Instruction};
 use crate::fields::Field;
 use crate::message::Body;
-use crate::{FlowCommand, GroupCommand};
+use crate::{Bucket, FlowCommand, GroupCommand, GroupType};
 
 const MAPPING: Mapping = Mapping {
     table: 0,
@@ -16,8 +16,10 @@ const MAPPING: Mapping = Mapping {
     first_group: 1,
     tables: TableKind::PerPort,
     endpoint_ports: PortSet::single(1),
+    fault_tolerant: false,
 };
 const PER_SWITCH: Mapping = Mapping { tables: TableKind::PerSwitch, ..MAPPING };
+const TWO_TREES: Mapping = Mapping { fault_tolerant: true, ..MAPPING };
 const FENCE: Fence = Fence { term: 7, generation: 3 };
 
 /// Groups and flows of a switch.
@@ -91,12 +93,16 @@ fn out(ports: &[u8]) -> PortSet {
     ports.iter().copied().collect()
 }
 
+fn held(entries: &Entries) -> Found {
+    Found { entries: entries.clone(), ..Found::default() }
+}
+
 /// A switch with two entries.
 fn written() -> (Switch, Entries) {
     let entries = Entries::from([(key(1, 0), out(&[2, 3])), (key(4, 19), out(&[1]))]);
     let mut switch = Switch::default();
     switch.take(MAPPING.fence_changes(FENCE));
-    switch.take(MAPPING.changes(&Entries::new(), entries.clone(), FENCE.term));
+    switch.take(MAPPING.changes(&Found::default(), entries.clone(), FENCE.term));
     (switch, entries)
 }
 
@@ -113,16 +119,16 @@ fn ids_and_addresses_tell_port_and_color() {
 #[test]
 fn an_entry_is_changed_by_its_group_alone_and_removed_flow_first() {
     let (mut switch, entries) = written();
-    let change = MAPPING.changes(&entries, [(key(1, 0), out(&[5]))], 8);
+    let change = MAPPING.changes(&held(&entries), [(key(1, 0), out(&[5]))], 8);
     assert!(matches!(change[..], [Body::GroupMod(_)]), "{change:?}");
     switch.take(change);
-    let removal = MAPPING.changes(&entries, [(key(4, 19), PortSet::EMPTY)], 8);
+    let removal = MAPPING.changes(&held(&entries), [(key(4, 19), PortSet::EMPTY)], 8);
     assert!(matches!(removal[..], [Body::FlowMod(_), Body::GroupMod(_)]), "{removal:?}");
     switch.take(removal);
     let found = switch.read(&MAPPING);
     assert_eq!(found.entries, Entries::from([(key(1, 0), out(&[5]))]));
     assert_eq!((found.leftovers, found.fence), (vec![], Some(FENCE)));
-    assert_eq!(MAPPING.changes(&entries, [(key(9, 9), PortSet::EMPTY)], 8), []);
+    assert_eq!(MAPPING.changes(&held(&entries), [(key(9, 9), PortSet::EMPTY)], 8), []);
 }
 
 #[test]
@@ -223,7 +229,7 @@ fn programs_are_led_from_the_ports_of_endpoints_only() {
     assert_eq!(switch.flows.last().unwrap().instructions, [Instruction::Apply(lead)]);
     // The color moves: one change of a flow, in place.
     let more = (key(1, 3), out(&[9]));
-    switch.take(MAPPING.changes(&entries, [more], 7));
+    switch.take(MAPPING.changes(&held(&entries), [more], 7));
     let both: Entries = entries.into_iter().chain([more]).collect();
     let moved = MAPPING.program_flows(&both, &programs(&[(address(1), 3)]));
     let changes = MAPPING.program_changes(&wanted, &moved, 7);
@@ -283,6 +289,8 @@ fn settings_that_do_not_fit_are_refused() {
     };
     assert_eq!(wrong(|it| it.colors = 0), "colors must be at least 1");
     assert_eq!(wrong(|it| it.priority = 1), "priority must be at least 2");
+    let twice = wrong(|it| (it.fault_tolerant, it.tables) = (true, TableKind::PerSwitch));
+    assert_eq!(twice, "fault_tolerant needs tables = \"per-port\"");
     let aligned = "addresses must begin at a multiple of 32 for 20 colors, unlike 239.192.0.16";
     assert_eq!(wrong(|it| it.addresses = Ipv4Addr::new(239, 192, 0, 16)), aligned);
     let local = wrong(|it| it.addresses = Ipv4Addr::new(224, 0, 0, 0));
@@ -295,15 +303,120 @@ fn settings_that_do_not_fit_are_refused() {
 
 #[test]
 fn colors_are_as_many_as_the_smaller_budget_allows() {
-    assert_eq!(MAPPING.colors_within(4, u32::MAX, u32::MAX), 20);
-    assert_eq!(MAPPING.colors_within(4, 40, u32::MAX), 10);
-    assert_eq!(MAPPING.colors_within(4, u32::MAX, 34), 8);
-    assert_eq!(PER_SWITCH.colors_within(4, u32::MAX, 14), 6);
-    assert_eq!(MAPPING.colors_within(4, u32::MAX, 1), 0);
+    let colors = |mapping: &Mapping, groups, failover_groups, flows| {
+        mapping.colors_within(Room { ports: 4, groups, failover_groups, flows })
+    };
+    const MANY: u32 = u32::MAX;
+    assert_eq!(colors(&MAPPING, MANY, 0, MANY), 20);
+    assert_eq!(colors(&MAPPING, 40, 0, MANY), 10);
+    assert_eq!(colors(&MAPPING, MANY, 0, 34), 8);
+    assert_eq!(colors(&PER_SWITCH, MANY, 0, 14), 6);
+    assert_eq!(colors(&MAPPING, MANY, 0, 1), 0);
+    let two_hosts = Mapping { endpoint_ports: out(&[1, 2]), ..TWO_TREES };
+    assert_eq!(colors(&two_hosts, MANY, 7, MANY), 3);
+    assert_eq!(colors(&two_hosts, 8, 7, MANY), 2);
 }
 
-fn writes(in_ports: std::ops::Range<u8>) -> impl Strategy<Value = Vec<(EntryKey, PortSet)>> {
-    let ports = proptest::collection::btree_set(1u8..=254, 0..6);
+/// A bucket: the port or group that it leads to, and the port that it watches.
+type Told = (u32, Option<u32>);
+
+/// Groups of a switch with their buckets.
+fn told(switch: &Switch) -> Vec<(u32, GroupType, Vec<Told>)> {
+    let bucket = |bucket: &Bucket| {
+        let [Action::Output(to) | Action::Group(to)] = bucket.actions[..] else {
+            panic!("{bucket:?}")
+        };
+        (to, Some(bucket.watch_port).filter(|port| *port != ANY_PORT))
+    };
+    let group =
+        |group: &GroupDesc| (group.group, group.kind, group.buckets.iter().map(bucket).collect());
+    switch.groups.iter().map(group).collect()
+}
+
+#[test]
+fn packets_of_an_endpoint_take_one_of_two_trees() {
+    let mapping = Mapping { endpoint_ports: out(&[1, 2]), ..TWO_TREES };
+    let (mut switch, mut found) = (Switch::default(), Found::default());
+    let write = |switch: &mut Switch, found: &mut Found, key, ports: &[u8]| {
+        switch.take(mapping.changes(found, [(key, out(ports))], 1));
+        mapping.note_written(found, [(key, out(ports))]);
+        assert_eq!(switch.read(&mapping), *found, "{ports:?}");
+    };
+    // Port 2 leads to another endpoint, 7 and 9 up; from a switch there is no choice.
+    write(&mut switch, &mut found, key(1, 5), &[2, 7, 9]);
+    write(&mut switch, &mut found, key(7, 5), &[1, 2]);
+    let (all, failover) = (GroupType::All, GroupType::FastFailover);
+    let id = mapping.group(key(1, 5));
+    let choice = 0x0101_0006;
+    let entry = |first, second| {
+        vec![
+            (choice, failover, vec![(first, Some(first)), (second, Some(second))]),
+            (id, all, vec![(2, None), (choice, None)]),
+        ]
+    };
+    assert_eq!(told(&switch)[..2], entry(7, 9));
+    // The other tree first: one change of one group, and it stays when an endpoint is added.
+    let change = mapping.way_changes(&found, key(1, 5), Some(9));
+    assert_eq!(change.len(), 1);
+    switch.take(change);
+    found.first_ways.insert(key(1, 5), 9);
+    assert_eq!(switch.read(&mapping), found);
+    write(&mut switch, &mut found, key(1, 5), &[7, 9]);
+    assert_eq!(found.first_ways[&key(1, 5)], 9);
+    // Both trees, and one again.
+    switch.take(mapping.way_changes(&found, key(1, 5), None));
+    found.first_ways.clear();
+    assert_eq!(switch.read(&mapping), found);
+    assert_eq!(told(&switch).len(), 2);
+    switch.take(mapping.way_changes(&found, key(1, 5), Some(7)));
+    found.first_ways.insert(key(1, 5), 7);
+    assert_eq!(switch.read(&mapping), found);
+    // Other trees, one tree, none: the failover group goes with its reason.
+    write(&mut switch, &mut found, key(1, 5), &[2, 8, 9]);
+    assert_eq!(found.first_ways[&key(1, 5)], 8);
+    write(&mut switch, &mut found, key(1, 5), &[2, 8]);
+    assert_eq!(found.first_ways.len(), 0);
+    write(&mut switch, &mut found, key(1, 5), &[2, 8, 9]);
+    write(&mut switch, &mut found, key(1, 5), &[]);
+    write(&mut switch, &mut found, key(7, 5), &[]);
+    assert_eq!((switch.groups.len(), switch.flows.len()), (0, 0));
+    assert_eq!(mapping.way_changes(&found, key(1, 5), Some(7)), []);
+}
+
+#[test]
+fn failover_groups_of_no_entry_are_left_over() {
+    let mut whole = Switch::default();
+    whole.take(TWO_TREES.changes(&Found::default(), [(key(1, 5), out(&[7, 9]))], 1));
+    let left = |mapping: &Mapping, change: fn(&mut Switch)| {
+        let mut switch = whole.clone();
+        change(&mut switch);
+        let found = switch.read(mapping);
+        switch.take(mapping.removals(&found.leftovers));
+        assert_eq!((switch.groups.len(), switch.read(mapping)), (0, Found::default()));
+        found.leftovers.len()
+    };
+    assert_eq!(left(&TWO_TREES, |switch| drop(switch.groups.remove(1))), 2, "and the flow");
+    assert_eq!(left(&TWO_TREES, |switch| drop(switch.groups.remove(0))), 1);
+    assert_eq!(left(&TWO_TREES, |switch| drop(switch.groups[0].buckets.pop())), 2);
+    assert_eq!(left(&TWO_TREES, |switch| switch.groups[0].kind = GroupType::All), 2);
+    assert_eq!(left(&TWO_TREES, |switch| switch.groups[0].buckets[0].watch_port = 9), 2);
+    assert_eq!(left(&TWO_TREES, |switch| switch.groups[1].buckets.push(Bucket::output(7))), 2);
+    // One that its entry does not lead to, which is none the worse for it.
+    let mut switch = whole.clone();
+    let ports = [7, 9].map(Bucket::output);
+    switch.groups[1].buckets = ports.into();
+    let found = switch.read(&TWO_TREES);
+    assert_eq!(found.leftovers, [Leftover::Group(0x0101_0006)]);
+    assert_eq!((found.entries[&key(1, 5)], found.first_ways.len()), (out(&[7, 9]), 0));
+    // Without fault tolerance nobody keeps the choice.
+    assert_eq!(left(&MAPPING, |_| {}), 2);
+}
+
+fn writes(
+    in_ports: std::ops::Range<u8>,
+    most: u8,
+) -> impl Strategy<Value = Vec<(EntryKey, PortSet)>> {
+    let ports = proptest::collection::btree_set(1..=most, 0..6);
     let write = (in_ports, 0u16..20, ports)
         .prop_map(|(in_port, color, ports)| (key(in_port, color), ports.into_iter().collect()));
     proptest::collection::vec(write, 0..30)
@@ -312,22 +425,32 @@ fn writes(in_ports: std::ops::Range<u8>) -> impl Strategy<Value = Vec<(EntryKey,
 proptest! {
     /// OPENFLOW-1.
     #[test]
-    fn what_is_written_is_read_back(per_port in writes(1..200), per_switch in writes(0..1)) {
-        for (mapping, writes) in [(MAPPING, per_port), (PER_SWITCH, per_switch)] {
-            let (mut switch, mut held) = (Switch::default(), Entries::new());
-            for write in writes {
+    fn what_is_written_is_read_back(
+        per_port in writes(1..200, 254),
+        per_switch in writes(0..1, 254),
+        two_trees in writes(1..4, 6),
+        turns in proptest::collection::vec(0usize..3, 30),
+    ) {
+        let two = Mapping { endpoint_ports: (1..=2).chain(5..=252).collect(), ..TWO_TREES };
+        for (mapping, writes) in [(MAPPING, per_port), (PER_SWITCH, per_switch), (two, two_trees)] {
+            let (mut switch, mut held) = (Switch::default(), Found::default());
+            for (write, turn) in writes.into_iter().zip(&turns) {
                 switch.take(mapping.changes(&held, [write], 1));
-                if write.1.is_empty() {
-                    held.remove(&write.0);
-                } else {
-                    held.insert(write.0, write.1);
+                mapping.note_written(&mut held, [write]);
+                let ways = mapping.ways(write.0, write.1);
+                let first = ways.and_then(|ways| ways.get(*turn).copied());
+                if ways.is_some() {
+                    switch.take(mapping.way_changes(&held, write.0, first));
+                    held.first_ways.retain(|key, _| *key != write.0);
+                    held.first_ways.extend(first.map(|first| (write.0, first)));
                 }
                 let before = switch.read(&mapping).programs;
                 let address = |color| (Ipv4Addr::from(0xef01_0000 + u32::from(color % 7)), color);
-                let wanted = mapping.program_flows(&held, &(0..20).map(address).collect());
+                let wanted = mapping.program_flows(&held.entries, &(0..20).map(address).collect());
                 switch.take(mapping.program_changes(&before, &wanted, 1));
                 let found = switch.read(&mapping);
-                prop_assert_eq!(&found.entries, &held);
+                prop_assert_eq!(&found.entries, &held.entries);
+                prop_assert_eq!(&found.first_ways, &held.first_ways);
                 prop_assert_eq!(found.programs, wanted);
                 prop_assert_eq!(found.leftovers, vec![]);
             }

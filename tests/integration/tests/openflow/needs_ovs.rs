@@ -6,7 +6,7 @@ use std::process::Command;
 
 use fabricast_integration::{Cluster, Conformance, Layout, Part, eventually};
 use fabricast_openflow::{
-    Body, Entries, EntryKey, Fence, Mapping, Message, Request, Role, RoleMessage, Version,
+    Body, EntryKey, Fence, Found, Mapping, Message, Request, Role, RoleMessage, Version,
 };
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
@@ -165,17 +165,29 @@ fn compare(
     groups: &str,
     flows: &str,
 ) -> Result<(), String> {
+    let (mut choices, is_near) =
+        (0, |port: u32| endpoint_ports.contains(u8::try_from(port).unwrap()));
     for entry in &table.entries {
         let id = entry.in_port << 16 | (entry.color + 1);
-        let buckets = entry.out_ports.iter().map(|port| format!("bucket=actions=output:{port}"));
-        let buckets = buckets.collect::<Vec<_>>().join(",");
+        let bucket = |port: &u32| format!("bucket=actions=output:{port}");
+        let mut buckets: Vec<String> = entry.out_ports.iter().map(bucket).collect();
+        // Of two ways up from an endpoint, packets take one.
+        if is_near(entry.in_port)
+            && entry.out_ports.iter().filter(|port| !is_near(**port)).count() == 2
+        {
+            choices += 1;
+            let near = entry.out_ports.iter().filter(|port| is_near(**port));
+            let choice = format!("bucket=actions=group:{}", id | 1 << 24);
+            buckets = near.map(bucket).chain([choice]).collect();
+        }
+        let buckets = buckets.join(",");
         let group = format!("group_id={id},type=all,{buckets}");
         if !groups.lines().any(|line| line.trim() == group) {
             return Err(format!("{}: no {group} in\n{groups}", table.switch_name));
         }
         let v1::TableEntry { in_port, color, .. } = entry;
         let mark = format!("02:fa:b0:00:00:{color:02x}");
-        let flow = if endpoint_ports.contains(u8::try_from(*in_port).unwrap()) {
+        let flow = if is_near(*in_port) {
             let marking = format!("set_field:{mark}->eth_src");
             format!("ip,in_port={in_port},nw_dst=239.192.0.{color} actions={marking},group:{id}")
         } else {
@@ -186,7 +198,7 @@ fn compare(
         }
     }
     let count = groups.matches("group_id=").count();
-    let entries = table.entries.len();
+    let entries = table.entries.len() + choices;
     if count == entries { Ok(()) } else { Err(format!("{entries} entries, groups:\n{groups}")) }
 }
 
@@ -229,6 +241,51 @@ async fn programs_reach_the_members_of_their_group_and_nobody_else() {
     world.agent.restart().await;
     world.agrees().await;
     world.carries("most", "h0", &["h2"]).await;
+}
+
+/// Has a program send by the trees of a group, and expects each datagram once at the members.
+fn is_carried_once(lab: &Lab, color: u32, case: &str) {
+    let count = COUNT as usize;
+    let wanted =
+        [("h1", count), ("h2", count), ("h3", 0)].map(|(name, got)| (name.to_owned(), got));
+    assert_eq!(lab.carry("h0", color, COUNT), (wanted.to_vec(), 0), "{case}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_two_trees_each_packet_comes_once_whichever_of_them_breaks() {
+    let mut world = World::start(layout().with_fault_tolerance()).await;
+    let client = world.cluster.client.clone();
+    client.join_all("most", &["n0", "n1", "n2"]).await;
+    eventually("the group is routed", async || client.is_settled().await).await;
+    let color = client.explain("most").await.unwrap().color.expect("a hardware route");
+    is_carried_once(&world.lab, color, "nothing is broken");
+
+    // Nobody but the switch is there when the cable of a tree is cut, or mended.
+    let (near, far) = (world.lab.leaf("h0"), world.lab.leaf("h2"));
+    let ways = world.lab.ways(&far);
+    let [first, second] = ways.concat()[..] else { panic!("{ways:?}") };
+    world.agent.kill();
+    for (cut, case) in [(first, "the first tree is cut"), (second, "the second tree is cut")] {
+        world.lab.set_link(&near, cut, false);
+        is_carried_once(&world.lab, color, case);
+        world.lab.set_link(&near, cut, true);
+    }
+    is_carried_once(&world.lab, color, "all is mended");
+
+    // The sender's switch cannot see the far end of its tree; the agent can.
+    world.agent.restart().await;
+    serves_all(&world.agent, &world.cluster.layout).await;
+    let (spine, down) = world.lab.far_end(&far, first);
+    world.lab.set_link(&spine, down, false);
+    eventually("packets take the other tree", async || {
+        let ways = [world.lab.ways(&near), world.lab.ways(&far)].concat();
+        let moved = ways.iter().all(|ways| ways[..] == [second, first]);
+        if moved { Ok(()) } else { Err(format!("{ways:?}")) }
+    })
+    .await;
+    is_carried_once(&world.lab, color, "a cable of the far leaf is cut");
+    world.lab.set_link(&spine, down, true);
+    world.agrees().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -286,18 +343,23 @@ fn ovs_ofctl_prints_what_was_meant() {
         first_group: 1,
         tables: TableKind::PerPort,
         endpoint_ports: PortSet::single(2),
+        fault_tolerant: true,
     };
     let key = EntryKey { in_port: 2, color: 5 };
     let writes = [(key, [1, 12].into_iter().collect())];
-    let [group, flow] = mapping.changes(&Entries::new(), writes, 9).try_into().unwrap();
-    let buckets = "bucket=actions=output:1,bucket=actions=output:12";
+    let [failover, group, flow] = mapping.changes(&Found::default(), writes, 9).try_into().unwrap();
+    let ways = "bucket=watch_port:1,actions=output:1,bucket=watch_port:12,actions=output:12";
+    let to_ways = "bucket=actions=group:16908294";
     let flow_text = "ADD table:3 priority=1000,ip,in_port=2,nw_dst=239.192.0.5 cookie:0x9 \
                      actions=set_field:02:fa:b0:00:00:05->eth_src,group:131078";
     for (version, name) in [(Version::V13, "OF1.3"), (Version::V14, "OF1.4")] {
         assert_eq!(
             printed(version, group.clone()),
-            format!("OFPT_GROUP_MOD ({name}) (xid=0x7):\n ADD group_id=131078,type=all,{buckets}")
+            format!("OFPT_GROUP_MOD ({name}) (xid=0x7):\n ADD group_id=131078,type=all,{to_ways}")
         );
+        let told =
+            format!("OFPT_GROUP_MOD ({name}) (xid=0x7):\n ADD group_id=16908294,type=ff,{ways}");
+        assert_eq!(printed(version, failover.clone()), told);
         let told = format!("OFPT_FLOW_MOD ({name}) (xid=0x7): {flow_text}");
         assert_eq!(printed(version, flow.clone()), told);
         let master = Body::RoleRequest(RoleMessage { role: Role::Master, generation: 9 });

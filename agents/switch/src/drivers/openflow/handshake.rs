@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use fabricast_openflow::{
     AsyncMessages, Body, BundleControl, BundleStep, ErrorMessage, Features, Fence, Framer,
-    GroupType, Hello, Mapping, Message, MultipartReply, Reply, Request, SwitchDesc, Version,
+    GroupType, Hello, Mapping, Message, MultipartReply, Reply, Request, Room, SwitchDesc, Version,
     bundle_flags,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::connection::{Answer, Bytes, Closed, Connection};
-use super::session::{Abilities, Session, Table, Watched, WriteError};
+use super::session::{Abilities, Session, Table, WriteError};
 use super::switches::{Switches, Unfit};
+use super::watched::Watched;
 
 /// Error to a switch with which no version is agreed: `HELLO_FAILED`, `INCOMPATIBLE`.
 const INCOMPATIBLE: ErrorMessage = ErrorMessage { kind: 0, code: 0, data: Vec::new() };
@@ -42,7 +43,8 @@ impl<T: Into<Unfit>> From<T> for Rejected {
 struct Introduction {
     features: Features,
     desc: SwitchDesc,
-    groups: u32,
+    /// Most groups of type ALL, and of type FAST_FAILOVER.
+    groups: [u32; 2],
     /// `None` if the switch has no such table.
     flows: Option<u32>,
 }
@@ -90,16 +92,20 @@ async fn ask(
             return Err(rejected(Unfit::Twice { datapath }));
         }
     }
-    if told.groups == 0 {
+    let [groups, failover_groups] = told.groups;
+    if groups == 0 {
         return Err(rejected(Unfit::NoGroups));
+    }
+    if switches.mapping().fault_tolerant && failover_groups == 0 {
+        return Err(rejected(Unfit::NoFailover));
     }
     let flows = told.flows.ok_or_else(|| rejected(Unfit::NoTable { table }))?;
     let endpoint_ports = switches.endpoint_ports(&name);
     let mapping = Mapping { endpoint_ports, ..*switches.mapping() };
-    let (groups, ports) = (told.groups, switches.ports(&name));
-    let colors = mapping.colors_within(ports, groups, flows);
+    let room = Room { ports: switches.ports(&name), groups, failover_groups, flows };
+    let colors = mapping.colors_within(room);
     if colors == 0 {
-        return Err(rejected(Unfit::NoRoom { groups, flows, ports }));
+        return Err(rejected(Unfit::NoRoom(room)));
     }
     let bundles = has_bundles(&connection).await.map_err(|closed| rejected(closed.into()))?;
     let version = connection.version();
@@ -179,7 +185,9 @@ async fn introduction(connection: &Connection, table: u8) -> Result<Introduction
         _ => None,
     });
     let groups = replies(groups).find_map(|reply| match reply {
-        Reply::GroupFeatures(features) => Some(features.limit(GroupType::All)),
+        Reply::GroupFeatures(features) => {
+            Some([GroupType::All, GroupType::FastFailover].map(|kind| features.limit(kind)))
+        }
         _ => None,
     });
     let flows = match tables.refusal {
@@ -193,7 +201,7 @@ async fn introduction(connection: &Connection, table: u8) -> Result<Introduction
             .flatten()
             .find_map(|one| (one.table == table).then_some(one.max_entries)),
     };
-    let (desc, groups) = (desc.unwrap_or_default(), groups.unwrap_or(0));
+    let (desc, groups) = (desc.unwrap_or_default(), groups.unwrap_or_default());
     Ok(Introduction { features, desc, groups, flows })
 }
 

@@ -32,6 +32,9 @@ pub(super) struct Options {
     /// Kind of the tables. Default `per-port`, as that of the TIC and the route service.
     #[serde(default)]
     pub(super) tables: TableKind,
+    /// True if groups have two trees, as `fault_tolerant` of the TIC and the route service.
+    #[serde(default)]
+    pub(super) fault_tolerant: bool,
     /// Colors to use at most. Default 1024: as many groups fit into every known switch.
     #[serde(default = "colors")]
     pub(super) colors: u16,
@@ -141,9 +144,16 @@ impl Options {
     }
 
     pub(super) fn mapping(&self) -> Mapping {
-        let &Self { table, priority, addresses, colors, first_group, tables, .. } = self;
-        let endpoint_ports = PortSet::EMPTY; // each switch has its own
-        Mapping { table, priority, addresses, colors, first_group, tables, endpoint_ports }
+        Mapping {
+            table: self.table,
+            priority: self.priority,
+            addresses: self.addresses,
+            colors: self.colors,
+            first_group: self.first_group,
+            tables: self.tables,
+            endpoint_ports: PortSet::EMPTY, // each switch has its own
+            fault_tolerant: self.fault_tolerant,
+        }
     }
 
     /// Node ids of all switches of a fabric by datapath id.

@@ -4,15 +4,15 @@
 //! Elsewhere a refused write is undone, from what the switch says that it holds. Either way the
 //! switch is asked afterwards for what it keeps, because some confirm more than that.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use fabricast_openflow::{
     Body, BundleAdd, BundleControl, BundleStep, Entries, EntryKey, ErrorMessage, Fence, Found,
-    Mapping, MultipartReply, MultipartRequest, PortChange, Programs, Reply, Request, Role,
-    RoleMessage, bundle_flags, error_type, group_mod_failed, role_request_failed,
+    Mapping, MultipartReply, MultipartRequest, Programs, Reply, Request, Role, RoleMessage,
+    bundle_flags, error_type, group_mod_failed, role_request_failed,
 };
 use fabricast_proto::v1;
 use fabricast_topology::PortSet;
@@ -21,6 +21,7 @@ use thiserror::Error;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::connection::{Answer, BATCH, Closed, Connection};
+use super::watched::Watched;
 
 /// Most entries of a write that are checked one by one; beyond, the whole table is read.
 const FEW: usize = 16;
@@ -75,48 +76,6 @@ impl WriteError {
     }
 }
 
-/// States of the ports of a switch, and what its messages say besides.
-#[derive(Debug, Default)]
-pub(super) struct Watched {
-    /// Live ports.
-    live: Mutex<BTreeSet<u32>>,
-    /// Another controller has become the master.
-    is_deposed: AtomicBool,
-}
-
-impl Watched {
-    /// Follows a message. Returns true if a port may have changed.
-    pub(super) fn follow(&self, body: &Body) -> bool {
-        match body {
-            Body::PortStatus(status) => {
-                let is_live = status.port.is_live() && status.change != PortChange::Removed;
-                let mut live = self.live.lock();
-                if is_live {
-                    live.insert(status.port.number)
-                } else {
-                    live.remove(&status.port.number)
-                }
-            }
-            Body::MultipartReply(MultipartReply { reply: Reply::Ports(ports), .. }) => {
-                let mut live = self.live.lock();
-                for port in ports {
-                    if port.is_live() {
-                        live.insert(port.number);
-                    } else {
-                        live.remove(&port.number);
-                    }
-                }
-                true
-            }
-            Body::RoleStatus(status) => {
-                self.is_deposed.store(status.role == Role::Slave, Ordering::Release);
-                false
-            }
-            _ => false,
-        }
-    }
-}
-
 /// Abilities of a switch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Abilities {
@@ -154,6 +113,8 @@ pub(super) struct Session {
     abilities: Abilities,
     watched: Arc<Watched>,
     held: AsyncMutex<Held>,
+    /// Contents of `held` for those who cannot wait for it; only with fault tolerance.
+    seen: Mutex<Arc<Found>>,
     used_entries: AtomicU32,
 }
 
@@ -165,8 +126,8 @@ impl Session {
         abilities: Abilities,
         watched: Arc<Watched>,
     ) -> Self {
-        let (held, used_entries) = (AsyncMutex::default(), AtomicU32::new(0));
-        Self { name, connection, mapping, programs, abilities, watched, held, used_entries }
+        let (held, seen, used_entries) = <(AsyncMutex<Held>, Mutex<_>, _)>::default();
+        Self { name, connection, mapping, programs, abilities, watched, held, seen, used_entries }
     }
 
     pub(super) fn colors(&self) -> u16 {
@@ -178,8 +139,17 @@ impl Session {
         self.used_entries.load(Ordering::Relaxed)
     }
 
+    pub(super) fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// The table as last confirmed; empty without fault tolerance.
+    pub(super) fn seen(&self) -> Arc<Found> {
+        Arc::clone(&self.seen.lock())
+    }
+
     pub(super) fn is_live(&self, port: u32) -> bool {
-        self.watched.live.lock().contains(&port)
+        self.watched.is_live(port)
     }
 
     /// Reads the table. If this connection is the master, it removes what is no part of an entry.
@@ -210,6 +180,52 @@ impl Session {
     /// entries of these colors.
     pub(super) async fn follow_programs(&self) {
         self.lead_programs(&mut *self.held.lock().await).await;
+    }
+
+    /// Has the packets of entries take other ways.
+    ///
+    /// - `wanted`: the entries and their ways, asked for once nobody else writes.
+    pub(super) async fn follow_ways(
+        &self,
+        wanted: impl Fn() -> BTreeMap<EntryKey, Option<u8>> + Send,
+    ) {
+        let held = &mut *self.held.lock().await;
+        // Without a writer there are no entries.
+        let Some(Fence { term, .. }) = held.found.fence else { return };
+        if let Err(error) = self.change_ways(held, term, wanted).await {
+            let (switch, reason) = (&self.name, error.to_string());
+            tracing::warn!(switch, reason, "failover groups not changed");
+            // A failure to read ends the connection, and then the table is read again.
+            let _ = self.read_into(held).await;
+        }
+    }
+
+    async fn change_ways(
+        &self,
+        held: &mut Held,
+        term: u64,
+        wanted: impl Fn() -> BTreeMap<EntryKey, Option<u8>> + Send,
+    ) -> Result<(), WriteError> {
+        if wanted().is_empty() {
+            return Ok(());
+        }
+        self.claim(held, term).await?; // may read the table again
+        let wanted = wanted();
+        let changes = wanted
+            .iter()
+            .flat_map(|(key, first)| self.mapping.way_changes(&held.found, *key, *first))
+            .collect();
+        self.apply(held, changes).await?;
+        for (key, first) in &wanted {
+            match first {
+                Some(first) => held.found.first_ways.insert(*key, *first),
+                None => held.found.first_ways.remove(key),
+            };
+        }
+        self.note(&held.found);
+        let (switch, entries) = (&self.name, wanted.len());
+        tracing::info!(switch, entries, "packets take other trees");
+        Ok(())
     }
 
     /// Writes entries: all or nothing, unless the connection ends.
@@ -324,7 +340,7 @@ impl Session {
         }
         changes.extend(self.mapping.removals(&held.found.leftovers));
         let all = writes.iter().map(|(key, out)| (*key, *out));
-        changes.extend(self.mapping.changes(&held.found.entries, all, fence.term));
+        changes.extend(self.mapping.changes(&held.found, all.clone(), fence.term));
         let before = held.found.entries.clone();
         let written = match self.apply(held, changes).await {
             Ok(()) => self.check(held, writes).await,
@@ -336,25 +352,16 @@ impl Session {
             }
             return Err(error);
         }
-        for (key, out) in writes {
-            if out.is_empty() {
-                held.found.entries.remove(key);
-            } else {
-                held.found.entries.insert(*key, *out);
-            }
-        }
-        // A switch removes with a group the flows that lead there.
-        let Found { entries, programs, .. } = &mut held.found;
-        programs.retain(|_, key| entries.contains_key(key));
+        self.mapping.note_written(&mut held.found, all);
         held.found.leftovers.clear();
         held.found.fence = Some(fence);
-        self.count(&held.found.entries);
+        self.note(&held.found);
         Ok(())
     }
 
     /// Becomes the master: the switch then refuses the writes of older terms.
     async fn claim(&self, held: &mut Held, term: u64) -> Result<(), WriteError> {
-        let is_deposed = self.watched.is_deposed.swap(false, Ordering::AcqRel);
+        let is_deposed = self.watched.take_deposed();
         if is_deposed {
             tracing::warn!(switch = %self.name, "another controller was the master");
             self.read_into(held).await?;
@@ -422,7 +429,7 @@ impl Session {
         writes: &BTreeMap<EntryKey, PortSet>,
     ) -> Result<(), WriteError> {
         let kept: Vec<_> = writes.iter().filter(|(_, out)| !out.is_empty()).collect();
-        if kept.is_empty() || (kept.len() <= FEW && self.counts_agree(&kept).await?) {
+        if kept.is_empty() || (kept.len() <= FEW && self.counts_agree(held, &kept).await?) {
             return Ok(());
         }
         self.read_into(held).await?;
@@ -440,23 +447,32 @@ impl Session {
         Ok(())
     }
 
-    /// True if the counters of the groups say that each has its buckets, and a flow leads there.
-    async fn counts_agree(&self, kept: &[(&EntryKey, &PortSet)]) -> Result<bool, WriteError> {
-        let asked = kept.iter().map(|(key, _)| Request::GroupStats(self.mapping.group(**key)));
+    /// True if the counters of the groups say that each has its buckets, and flows lead to those of
+    /// the entries.
+    async fn counts_agree(
+        &self,
+        held: &Held,
+        kept: &[(&EntryKey, &PortSet)],
+    ) -> Result<bool, WriteError> {
+        let mut expected = Vec::new(); // id, buckets, flows
+        for (key, out) in kept {
+            let first = self.mapping.first_way(&held.found, **key, **out);
+            expected.extend(self.mapping.groups(**key, **out, first).into_iter().map(|group| {
+                let is_entry = group.group == self.mapping.group(**key);
+                let flows = if is_entry { self.mapping.flow_count(**key) } else { 0 };
+                (group.group, group.buckets.len(), flows)
+            }));
+        }
+        let asked = expected.iter().map(|(group, ..)| Request::GroupStats(*group));
         let answers = self.ask(&asked.collect::<Vec<_>>()).await?;
-        Ok(kept.iter().zip(answers).all(|((key, out), answer)| {
-            let id = self.mapping.group(**key);
+        Ok(expected.iter().zip(answers).all(|((id, buckets, flows), answer)| {
             answer.replies.iter().any(|body| match body {
                 Body::MultipartReply(MultipartReply {
                     reply: Reply::GroupStats(groups), ..
-                }) => {
-                    let buckets = usize::try_from(out.len()).unwrap_or(usize::MAX);
-                    let flows = self.mapping.flow_count(**key);
-                    groups.iter().any(|group| {
-                        let references = usize::try_from(group.references).unwrap_or(usize::MAX);
-                        group.group == id && references >= flows && group.buckets.len() == buckets
-                    })
-                }
+                }) => groups.iter().any(|group| {
+                    let references = usize::try_from(group.references).unwrap_or(usize::MAX);
+                    group.group == *id && references >= *flows && group.buckets.len() == *buckets
+                }),
                 _ => false,
             })
         }))
@@ -470,10 +486,11 @@ impl Session {
         writes: &BTreeMap<EntryKey, PortSet>,
     ) -> Result<(), WriteError> {
         self.read_into(held).await?;
-        let found = &held.found.entries;
+        let found = &held.found;
         let was = writes.keys().map(|key| (*key, before.get(key).copied().unwrap_or_default()));
-        let differs = was.filter(|(key, out)| found.get(key).copied().unwrap_or_default() != *out);
-        let mut changes = self.mapping.removals(&held.found.leftovers);
+        let differs =
+            was.filter(|(key, out)| found.entries.get(key).copied().unwrap_or_default() != *out);
+        let mut changes = self.mapping.removals(&found.leftovers);
         changes.extend(self.mapping.changes(found, differs, held.master.unwrap_or(0)));
         let undone = match self.apply(held, changes).await {
             Ok(()) => self.read_into(held).await,
@@ -507,7 +524,7 @@ impl Session {
             }
         }
         held.found = self.mapping.read(&flows, &groups);
-        self.count(&held.found.entries);
+        self.note(&held.found);
         Ok(())
     }
 
@@ -518,9 +535,13 @@ impl Session {
         self.connection.exchange(&bodies.collect::<Vec<_>>()).await
     }
 
-    fn count(&self, entries: &Entries) {
+    /// Notes what others may ask for without waiting.
+    fn note(&self, found: &Found) {
+        if self.mapping.fault_tolerant {
+            *self.seen.lock() = Arc::new(found.clone());
+        }
         let (mut most, mut port, mut count) = (0, 0, 0);
-        for key in entries.keys() {
+        for key in found.entries.keys() {
             if key.in_port != port {
                 (port, count) = (key.in_port, 0);
             }

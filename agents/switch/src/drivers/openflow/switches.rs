@@ -1,10 +1,10 @@
 //! The switches of the fabric: which of them are connected, and which parts have failed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_openflow::{Fence, Mapping, Programs};
+use fabricast_openflow::{Fence, Mapping, Programs, Room};
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_topology::{Graph, Peer, PortId, PortSet, SwitchId};
@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::connection::Closed;
 use super::session::Session;
+use super::ways::Trees;
 
 /// Why a switch that connects cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -37,6 +38,9 @@ pub(crate) enum Unfit {
     /// It has no groups of type ALL.
     #[error("it has no groups of type ALL")]
     NoGroups,
+    /// It has no groups of type FAST_FAILOVER, and trees come in pairs.
+    #[error("it has no groups of type FAST_FAILOVER")]
+    NoFailover,
     /// It lacks the flow table.
     #[error("it has no flow table {table}")]
     NoTable {
@@ -44,15 +48,11 @@ pub(crate) enum Unfit {
         table: u8,
     },
     /// It has no room for a single color.
-    #[error("it has no room for a color: {groups} groups, {flows} flows, {ports} ports")]
-    NoRoom {
-        /// Groups that it can hold.
-        groups: u32,
-        /// Flows that its table can hold.
-        flows: u32,
-        /// Ports in the topology.
-        ports: u8,
-    },
+    #[error(
+        "it has no room for a color: {} groups, {} failover groups, {} flows, {} ports",
+        .0.groups, .0.failover_groups, .0.flows, .0.ports
+    )]
+    NoRoom(Room),
     /// It refused a question that every switch must answer.
     #[error("it refused to tell its {what}")]
     Silent {
@@ -101,6 +101,7 @@ pub(super) struct Switches {
     /// Newest colors of the addresses of programs, once known; sessions share it.
     programs: Arc<Mutex<Option<Programs>>>,
     changed: watch::Sender<u64>,
+    written: watch::Sender<u64>,
 }
 
 /// A write with a fence older than a switch has seen.
@@ -123,8 +124,9 @@ impl Switches {
             (fabric.switch_name(switch).to_owned(), record)
         };
         let records = Mutex::new(fabric.switches().map(record).collect());
-        let (programs, changed) = (Arc::default(), watch::Sender::new(0));
-        Self { fabric, mapping, nodes, grace, records, programs, changed }
+        let (changed, written) = (watch::Sender::new(0), watch::Sender::new(0));
+        let programs = Arc::default();
+        Self { fabric, mapping, nodes, grace, records, programs, changed, written }
     }
 
     pub(super) fn mapping(&self) -> &Mapping {
@@ -238,6 +240,35 @@ impl Switches {
 
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
+    }
+
+    /// Notes that entries were written.
+    pub(super) fn note_write(&self) {
+        self.written.send_modify(|count| *count += 1);
+    }
+
+    pub(super) fn writes(&self) -> watch::Receiver<u64> {
+        self.written.subscribe()
+    }
+
+    /// Tables and cables as they are known now.
+    pub(super) fn trees(&self) -> Trees {
+        let sessions = self.sessions_by_switch();
+        let is_down = |port: &PortId| {
+            let session = &sessions[self.fabric.switch_of(*port).index()];
+            let number = u32::from(self.fabric.port_number(*port));
+            session.as_ref().is_some_and(|session| !session.is_live(number))
+        };
+        let ports = self.fabric.switches().flat_map(|switch| self.fabric.ports(switch));
+        let down: BTreeSet<PortId> = ports.filter(is_down).collect();
+        let tables = sessions.iter().map(|session| session.as_ref().map(|one| one.seen()));
+        Trees { fabric: Arc::clone(&self.fabric), tables: tables.collect(), down }
+    }
+
+    fn sessions_by_switch(&self) -> Vec<Option<Arc<Session>>> {
+        let records = self.records.lock();
+        let session = |switch| records.get(self.fabric.switch_name(switch))?.session.clone();
+        self.fabric.switches().map(session).collect()
     }
 
     /// All switches, ordered by node id.

@@ -1,6 +1,7 @@
 //! The driver over switches that the test makes, some of which behave badly.
 
 mod model;
+mod ways;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -55,7 +56,11 @@ impl World {
     }
 
     async fn start_with(habits: Habits, more: &str) -> Self {
-        let fabric = Arc::new(TopologySpec::parse(FABRIC).unwrap().generate().unwrap());
+        Self::over(FABRIC, habits, more).await
+    }
+
+    async fn over(fabric: &str, habits: Habits, more: &str) -> Self {
+        let fabric = Arc::new(TopologySpec::parse(fabric).unwrap().generate().unwrap());
         let driver = start(&fabric, more);
         let ports = |switch| u32::try_from(fabric.ports(switch).len()).unwrap();
         let switch = |(datapath, switch): (u64, _)| {
@@ -301,7 +306,8 @@ type Case = (fn(&mut Habits), &'static str);
 
 #[tokio::test]
 async fn a_switch_that_cannot_be_used_says_why_and_harms_no_other() {
-    let cases: [Case; 4] = [
+    let cases: [Case; 5] = [
+        (|habits| habits.has_failover = false, "it has no groups of type FAST_FAILOVER"),
         (|habits| habits.has_groups = false, "it has no groups of type ALL"),
         (|habits| habits.versions = 1 << 1, "it speaks neither OpenFlow 1.3 nor 1.4"),
         (|habits| habits.tables = 0, "it has no flow table 0"),
@@ -310,7 +316,7 @@ async fn a_switch_that_cannot_be_used_says_why_and_harms_no_other() {
     for (change, why) in cases {
         let mut habits = Habits::default();
         change(&mut habits);
-        let world = World::start(habits.clone()).await;
+        let world = World::start_with(habits.clone(), "fault_tolerant = true").await;
         let name = world.name(0);
         let is_version = habits.versions == 1 << 1;
         if !is_version {

@@ -63,6 +63,30 @@ impl Lab {
         ports.map(|port| self.graph.port_number(port)).collect()
     }
 
+    /// Node id of the switch of a host.
+    pub(crate) fn leaf(&self, host: &str) -> String {
+        let endpoint = self.graph.find_endpoint(host).unwrap();
+        let port = self.graph.attachment(endpoint).expect("every host has a switch");
+        self.graph.switch_name(self.graph.switch_of(port)).to_owned()
+    }
+
+    /// The ports that each failover group of a switch watches, in their order.
+    pub(crate) fn ways(&self, node: &str) -> Vec<Vec<u32>> {
+        let groups = self.ovs.ofctl("dump-groups", &self.bridge(node), &[]);
+        let port = |rest: &str| rest.split(',').next().unwrap().parse().unwrap();
+        let ways = |line: &str| line.split("watch_port:").skip(1).map(port).collect();
+        groups.lines().filter(|line| line.contains("type=ff")).map(ways).collect()
+    }
+
+    /// The port at the other end of a cable: node id and number.
+    pub(crate) fn far_end(&self, node: &str, number: u32) -> (String, u32) {
+        let switch = self.graph.find_switch(node).unwrap();
+        let port = self.graph.port(switch, u8::try_from(number).unwrap()).unwrap();
+        let Peer::Switch(far) = self.graph.peer(port) else { panic!("{node}:{number}") };
+        let name = self.graph.switch_name(self.graph.switch_of(far)).to_owned();
+        (name, u32::from(self.graph.port_number(far)))
+    }
+
     /// Takes the cable at a port out, or puts it in again.
     pub(crate) fn set_link(&self, node: &str, number: u32, is_up: bool) {
         self.ovs.set_link(OvsPort { switch: &self.bridge(node), number }, is_up);
@@ -79,8 +103,8 @@ impl Lab {
         };
         let options = format!(
             "topology = 'in memory'\nconnect = {connect:?}\ntables = '{tables}'\ncolors = {}\n\
-             timeout = '10s'\ngrace = '1s'",
-            layout.colors
+             fault_tolerant = {}\ntimeout = '10s'\ngrace = '1s'",
+            layout.colors, layout.fault_tolerant
         );
         let graph = Arc::clone(&self.graph);
         let settings = RawSwitchAgentConfig {

@@ -35,6 +35,8 @@ pub(super) struct Habits {
     pub(super) versions: u32,
     pub(super) has_bundles: bool,
     pub(super) has_groups: bool,
+    /// It has groups of type FAST_FAILOVER.
+    pub(super) has_failover: bool,
     /// Groups that it can hold, whatever it says.
     pub(super) most_groups: usize,
     /// Buckets that it keeps of a group, whatever it confirms.
@@ -56,6 +58,7 @@ impl Default for Habits {
             versions: Hello::OURS.versions,
             has_bundles: true,
             has_groups: true,
+            has_failover: true,
             most_groups: usize::MAX,
             most_buckets: usize::MAX,
             refuses_half: false,
@@ -354,8 +357,9 @@ impl Model {
         let reply = match request {
             Request::Desc => Reply::Desc(SwitchDesc::default()),
             Request::GroupFeatures if self.habits.has_groups => {
-                let max_groups = [1_000; 4];
-                Reply::GroupFeatures(GroupFeatures { types: 15, max_groups, ..<_>::default() })
+                let (types, max_groups) =
+                    (7 | u32::from(self.habits.has_failover) << 3, [1_000; 4]);
+                Reply::GroupFeatures(GroupFeatures { types, max_groups, ..<_>::default() })
             }
             Request::TableFeatures => {
                 let table = |table| TableFeatures { table, max_entries: 1_000, ..<_>::default() };
