@@ -98,6 +98,7 @@ const OTHERS: [&str; 4] = ["console", "context add", "slurm epilog", "slurm prol
 fn more(words: &[String]) -> &'static [&'static str] {
     match words.join(" ").as_str() {
         "route verify" => &["--live"],
+        "store export" => &["--out", "copy"],
         _ => &[],
     }
 }

@@ -1,9 +1,11 @@
 //! `ExportRecords`: a copy of the records as a file, while the TIC goes on.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use fabricast_groups::directory::Limits;
 use fabricast_proto::v1;
 use fabricast_rpc::Reason;
+use fabricast_store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
@@ -18,7 +20,9 @@ const CHUNK: usize = 1 << 20;
 /// Makes copies of the records; clones share the bound.
 #[derive(Clone)]
 pub(crate) struct RecordExports {
-    storage: Storage,
+    /// Gone once the TIC has ended: connections that are still open must not hold the store.
+    store: Weak<dyn Store>,
+    limits: Limits,
     permits: Arc<Semaphore>,
 }
 
@@ -29,8 +33,9 @@ impl std::fmt::Debug for RecordExports {
 }
 
 impl RecordExports {
-    pub(crate) fn new(storage: Storage) -> Self {
-        Self { storage, permits: Arc::new(Semaphore::new(COPIES)) }
+    pub(crate) fn new(storage: &Storage) -> Self {
+        let permits = Arc::new(Semaphore::new(COPIES));
+        Self { store: Arc::downgrade(&storage.store), limits: storage.limits.clone(), permits }
     }
 
     /// Begins a copy.
@@ -39,7 +44,10 @@ impl RecordExports {
             let text = format!("{COPIES} copies of the records are being made");
             Reason::LimitReached.status(text, &[])
         })?;
-        let (summary, lines) = backup::lines(self.storage.clone()).await.map_err(failed)?;
+        let ended = || Reason::ShuttingDown.status("the TIC has ended", &[]);
+        let storage =
+            Storage { store: self.store.upgrade().ok_or_else(ended)?, limits: self.limits.clone() };
+        let (summary, lines) = backup::lines(storage).await.map_err(failed)?;
         tracing::info!(revision = summary.revision, keys = summary.keys, "records copied");
         Ok(RecordChunks { lines, rest: Vec::new(), _permit: permit })
     }

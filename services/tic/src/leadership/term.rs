@@ -125,7 +125,7 @@ impl TermBuilder {
             term_holder: TermHolder::default(),
             active_router: self.active_router.clone(),
             plans: Arc::new(Semaphore::new(PLANS)),
-            exports: RecordExports::new(self.storage.clone()),
+            exports: RecordExports::new(&self.storage),
             stale_reads: None,
         };
         let services = leader_services(lease, tic, &queue);
@@ -188,7 +188,7 @@ impl TermBuilder {
             term_holder: TermHolder::default(),
             active_router: self.active_router.clone(),
             plans: Arc::new(Semaphore::new(PLANS)),
-            exports: RecordExports::new(self.storage.clone()),
+            exports: RecordExports::new(&self.storage),
             stale_reads: Some(StaleReads {
                 leader: Arc::clone(&self.current.leader),
                 copy: Arc::new(RecordsCopy::new(
