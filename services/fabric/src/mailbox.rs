@@ -165,6 +165,9 @@ mod tests {
             mailbox.push(EndpointId(0), &large);
         }
         assert_eq!(dropped.load(Ordering::Relaxed), 1);
+        assert_eq!(mgids(&mailbox).await, Some(vec![0]));
+        mailbox.push(EndpointId(0), &large);
+        assert_eq!(dropped.load(Ordering::Relaxed), 1, "what was read has left its room");
     }
 
     #[tokio::test]

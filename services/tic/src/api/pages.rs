@@ -110,5 +110,7 @@ mod tests {
         let long = std::iter::repeat_n("x".repeat(MAX_BYTES), 2);
         let (page, next) = fill(2, long);
         assert_eq!((page.len(), next.is_some()), (1, true));
+        let halves = std::iter::repeat_n("x".repeat(MAX_BYTES / 2), 3);
+        assert_eq!(fill(3, halves).0.len(), 1, "with their headers two are too long");
     }
 }

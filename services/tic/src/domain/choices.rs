@@ -210,7 +210,8 @@ mod tests {
         records.record(&report(1, "s", &[(1, Some("a"))]), &later(), &mut puts).unwrap();
         records.committed();
         let before = records.view();
-        records.record(&report(2, "s", &[(1, Some("b"))]), &later(), &mut puts).unwrap();
+        let new = report(2, "s", &[(1, Some("b")), (2, Some("new"))]);
+        records.record(&new, &later(), &mut puts).unwrap();
         records.record(&report(3, "t", &[(1, Some("c"))]), &later(), &mut puts).unwrap();
         records.roll_back();
         assert_eq!(records.view(), before);
