@@ -92,8 +92,8 @@ impl Body {
             }),
             1 => {
                 let whole = from.flag()?;
-                let gone = from.many(4, Reader::pn)?;
-                let here = from.many(12, |from| Ok((from.pn()?, Revision(from.long()?))))?;
+                let gone = from.members(4, Reader::pn)?;
+                let here = from.members(12, |from| Ok((from.pn()?, Revision(from.long()?))))?;
                 Self::Roster(RosterChange { whole, gone, here })
             }
             2 => Self::Floor { source: from.source()?, floor: from.long()? },

@@ -10,6 +10,10 @@ use fabricast_groups::{Gn, Pn, Revision};
 
 use crate::operation::{Call, Gathered, Outcome};
 
+/// Largest number of a part, a round or an operation: no correct member counts so far. Larger ones
+/// are ignored, so that counting on never overflows.
+const MAX_COUNT: u64 = 1 << 62;
+
 /// Revision at which a member joined; distinguishes successive holders of a rank.
 pub type Life = Revision;
 
@@ -181,4 +185,33 @@ pub struct Report {
     pub lost: BTreeSet<Pn>,
     /// The contributions, merged.
     pub gathered: Gathered,
+}
+
+impl Body {
+    /// Tells if a correct member may have counted so far.
+    pub(crate) fn is_plausible(&self) -> bool {
+        let largest = match self {
+            Self::Hello(hello) => hello.round.max(hello.decided),
+            Self::Roster(_) => 0,
+            Self::Floor { floor, .. } => *floor,
+            Self::Part(part) | Self::BestEffort(part) => part.number.max(part.floor),
+            Self::Ack { ack, .. } => ack.have.max(ack.side),
+            Self::Round { round, decided } => *round.max(decided),
+            Self::Report(report) => report.number.max(report.round),
+            Self::Decided { round, outcome } => outcome.number.max(*round),
+            Self::Query { number } => *number,
+        };
+        largest <= MAX_COUNT
+    }
+}
+
+impl Notice {
+    /// As [`Body::is_plausible`].
+    pub(crate) fn is_plausible(&self) -> bool {
+        let largest = match self {
+            Self::Part(part) | Self::BestEffort(part) => part.number.max(part.floor),
+            Self::Decided { round, outcome } => outcome.number.max(*round),
+        };
+        largest <= MAX_COUNT
+    }
 }

@@ -105,14 +105,16 @@ impl MessageLayer {
         let key = MemberId { gn, pn };
         let Some(endpoint) = self.forget(key) else { return };
         if endpoint.is_active() {
-            self.await_member(key); // a successor must wake by itself: its neighbours may have said hello already
+            // A successor must wake by itself: its neighbours may have said hello already.
+            self.await_member(key);
         }
         self.update_links(now, key, BTreeMap::new());
     }
 
     /// Leaves a member of this node to a message layer of its own, and keeps the links that it
     /// needs. Returns whether the member had an active endpoint here: its neighbours then believe
-    /// that what they sent it has arrived, so links to them are to be cut and made anew.
+    /// that what they sent it has arrived, so the new endpoint is to be woken
+    /// ([`MessageLayer::wake`]).
     ///
     /// - `links`: addresses by node; none when the layer of its own has ended.
     pub fn delegate(
@@ -125,6 +127,14 @@ impl MessageLayer {
         self.awaited.remove(&member);
         self.update_links(now, member, links);
         was_active
+    }
+
+    /// Has a member's endpoint greet its neighbours, once it has a place: it follows one that they
+    /// have greeted, and they are to begin anew.
+    pub fn wake(&mut self, now: Moment, member: MemberId) {
+        if self.work(now, member, |endpoint| endpoint.activate(now)).is_none() {
+            self.await_member(member);
+        }
     }
 
     /// Removes a member's endpoint; the links that it needs are still to be released.
@@ -245,8 +255,11 @@ impl MessageLayer {
         self.all_endpoints(now, |endpoint| endpoint.link_down(node));
     }
 
-    /// Handles a frame from a link.
+    /// Handles a frame from a link. One with numbers that no correct member reaches is ignored.
     pub fn frame(&mut self, now: Moment, from: &NodeName, frame: Frame) {
+        if !frame.body.is_plausible() {
+            return;
+        }
         let key = MemberId { gn: frame.gn, pn: frame.to };
         match self.endpoints.get_mut(&key) {
             Some(endpoint) => endpoint.handle_frame(now, from, frame.from, frame.body),
@@ -261,6 +274,9 @@ impl MessageLayer {
         let Some(endpoint) = self.endpoints.get_mut(&key).filter(|one| one.is_active()) else {
             return;
         };
+        if !packet.notice.is_plausible() {
+            return;
+        }
         match &packet.notice {
             Notice::Part(part) => endpoint.handle_part(now, None, part.clone()),
             Notice::BestEffort(part) => endpoint.handle_best_effort(now, None, part.clone()),

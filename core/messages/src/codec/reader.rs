@@ -83,6 +83,19 @@ impl<'a> Reader<'a> {
         (0..count).map(|_| read(self)).collect()
     }
 
+    /// As [`Reader::many`], for a list that names no member twice.
+    pub(super) fn members<T>(
+        &mut self,
+        width: usize,
+        read: impl Fn(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Vec<T>, DecodeError> {
+        let count = Self { bytes: self.bytes, at: self.at }.word()?;
+        if usize::try_from(count).is_ok_and(|count| count > MOST_MEMBERS) {
+            return Err(value("number of members", count));
+        }
+        self.many(width, read)
+    }
+
     pub(super) fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
         let count = self.length()?;
         self.take(count)

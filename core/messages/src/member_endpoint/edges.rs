@@ -46,6 +46,11 @@ impl MemberEndpoint {
             }
         }
         if hello.reply {
+            // The sender may be an endpoint that knows nothing of what was sent to it before.
+            for stream in self.streams.values_mut() {
+                let reach = stream.reach.entry(from);
+                reach.and_modify(|reach| reach.covered = reach.acked);
+            }
             self.send_hello(now, from, false);
         }
         if is_another || !was_met || hello.reply {

@@ -1,0 +1,125 @@
+//! Frames with numbers that no correct member reaches.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabricast_groups::Pn;
+use fabricast_messages::{
+    Ack, Body, Call, Gathered, Hello, Kind, Limits, Mode, OnFailure, Operation, Outcome, Part,
+    Reduction, Report, Source,
+};
+
+use crate::world::{CALM, Weather, World};
+
+/// The largest number that is believed.
+const MAX_COUNT: u64 = 1 << 62;
+/// The member that sends such frames, and its neighbours.
+const HOSTILE: Pn = Pn(1);
+
+/// Frames of every kind with a number in every place that counts something.
+fn frames(world: &World, number: u64) -> Vec<Body> {
+    let life = world.members[&HOSTILE].life;
+    let source = Source { pn: HOSTILE, life };
+    let part = |number, floor| {
+        let payload = b"forged".to_vec();
+        Arc::new(Part { source, number, floor, first: true, last: true, payload })
+    };
+    let call = Call {
+        kind: Kind::Barrier,
+        peer: Pn(0),
+        reduction: Reduction::Sum,
+        on_failure: OnFailure::Fail,
+    };
+    let participants = BTreeSet::from([HOSTILE]);
+    let outcome = |number| {
+        let (participants, verdict) = (participants.clone(), Ok(Gathered::Nothing));
+        Arc::new(Outcome { number, participants, newest: life, verdict })
+    };
+    let report = |number, round| Report {
+        number,
+        round,
+        call,
+        other: None,
+        included: participants.clone(),
+        newest: life,
+        expected: Arc::new(participants.clone()),
+        lost: BTreeSet::new(),
+        gathered: Gathered::Nothing,
+    };
+    let hello =
+        |round, decided| Body::Hello(Hello { life, reply: true, hears: false, round, decided });
+    vec![
+        Body::Floor { source, floor: number },
+        Body::Part(part(number, 0)),
+        Body::Part(part(1, number)),
+        Body::BestEffort(part(number, 0)),
+        Body::Ack { source, ack: Ack { have: number, side: 0 } },
+        Body::Ack { source, ack: Ack { have: 0, side: number } },
+        Body::Round { round: number, decided: 0 },
+        Body::Round { round: 0, decided: number },
+        Body::Report(report(number, 0)),
+        Body::Report(report(1, number)),
+        Body::Decided { round: number, outcome: outcome(1) },
+        Body::Decided { round: 1, outcome: outcome(number) },
+        Body::Query { number },
+        hello(number, 0),
+        hello(0, number),
+    ]
+}
+
+fn formed() -> World {
+    let mut world = World::new(1, Weather { multicast: false, ..CALM }, Limits::default());
+    world.form(5);
+    world
+}
+
+#[test]
+fn numbers_that_nobody_reaches_change_nothing() {
+    for number in [MAX_COUNT + 1, 1 << 63, u64::MAX] {
+        let mut world = formed();
+        for to in [Pn(0), Pn(2), Pn(3)] {
+            for body in frames(&world, number) {
+                world.forge(HOSTILE, to, body);
+            }
+        }
+        world.settle(Duration::from_secs(2));
+        let all: Vec<Pn> = world.members.keys().copied().collect();
+        for pn in &all {
+            world.send(*pn, Mode::Reliable, b"after it").unwrap();
+            world.operate(*pn, &Operation::Barrier, OnFailure::Fail);
+        }
+        world.settle(Duration::from_secs(2));
+        for (pn, member) in &world.members {
+            let others =
+                all.iter().filter(|other| *other != pn).map(|other| (*other, &b"after it"));
+            let mut messages = member.seen.messages.clone();
+            messages.sort();
+            assert!(
+                messages
+                    .iter()
+                    .map(|(from, text)| (*from, text.as_slice()))
+                    .eq(others.map(|(from, text)| (from, text.as_slice()))),
+                "{pn}: {messages:?}"
+            );
+            assert!(member.seen.ended.len() == 1 && member.seen.ended[0].1.verdict.is_ok(), "{pn}");
+        }
+    }
+}
+
+#[test]
+fn the_largest_numbers_overflow_nothing() {
+    for number in [0, 1, MAX_COUNT - 1, MAX_COUNT] {
+        for body in frames(&formed(), number) {
+            let mut world = formed();
+            for to in [Pn(0), Pn(2), Pn(3)] {
+                world.forge(HOSTILE, to, body.clone());
+            }
+            let all: Vec<Pn> = world.members.keys().copied().collect();
+            all.iter().for_each(|pn| world.operate(*pn, &Operation::Barrier, OnFailure::Fail));
+            world.send(HOSTILE, Mode::Reliable, b"after it").unwrap();
+            // Its own group may stand still, but nothing falls over or runs without end.
+            world.settle(Duration::from_millis(200));
+        }
+    }
+}
