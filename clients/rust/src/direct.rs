@@ -31,6 +31,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::Channel;
 
 use crate::Error;
+use crate::part_state::End;
 use member::{DirectMember, Wiring};
 use sockets::Sockets;
 
@@ -47,7 +48,7 @@ pub(crate) struct DirectPaths {
 
 impl Drop for DirectPaths {
     fn drop(&mut self) {
-        self.members.get_mut().values().for_each(|member| member.stop());
+        self.members.get_mut().values().for_each(|member| member.stop(End::Closed));
     }
 }
 
@@ -91,7 +92,10 @@ impl DirectPaths {
         let wiring = Wiring { group: group.as_str().into(), id, address, requests };
         let member = DirectMember::start(wiring, responses);
         self.sockets.add(id, &member);
-        self.members.lock().insert(group.clone(), member);
+        let ended = self.members.lock().insert(group.clone(), member);
+        if let Some(ended) = ended {
+            ended.stop(End::Closed);
+        }
         Ok(())
     }
 
@@ -100,8 +104,12 @@ impl DirectPaths {
         self.members.lock().get(group).filter(|member| !member.has_ended()).cloned()
     }
 
-    /// Forgets a membership, which has ended.
+    /// Forgets a membership, which the process has left.
     pub(crate) fn forget(&self, group: &str) {
-        self.members.lock().remove(group);
+        let ended = self.members.lock().remove(group);
+        if let Some(ended) = ended {
+            let left = Reason::NotAMember.status("the process has left the group", &[]);
+            ended.stop(End::Failed(left.into()));
+        }
     }
 }

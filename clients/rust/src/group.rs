@@ -230,8 +230,9 @@ impl Group {
             group: self.name.to_string(),
         };
         let answer = self.session.calls().leave_group(Session::bounded(request)).await;
+        answer.map_err(|error| Error::of_group(&self.name, error))?;
         self.session.forget_direct_member(&self.name);
-        answer.map(|_| ()).map_err(|error| Error::of_group(&self.name, error))
+        Ok(())
     }
 }
 

@@ -11006,6 +11006,10 @@ pub struct DirectPlace {
     /// Neighbors away from the root.
     #[prost(message, repeated, tag = "5")]
     pub children: ::prost::alloc::vec::Vec<DirectNeighbor>,
+    /// True if neighbors have greeted an earlier endpoint of the member: the process greets them, so
+    /// that they begin anew.
+    #[prost(bool, tag = "6")]
+    pub wake: bool,
 }
 /// Neighbor of a member that its process serves.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

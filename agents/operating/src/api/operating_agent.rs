@@ -21,6 +21,7 @@ use super::membership_requests::{
 use super::status::{missing, not_a_member, stopped};
 use crate::agent::Agent;
 use crate::links::streams::Ends;
+use crate::nodes::direct::Waiting;
 
 /// Longest payload of a packet, in bytes; that of an InfiniBand datagram.
 const MAX_PAYLOAD: usize = 4096;
@@ -250,7 +251,9 @@ impl OperatingAgentService for OperatingAgentServer {
         };
         let later = requests.map_while(Result::ok).map(|message| message.frames);
         let frames = self.agent.streams.accept(ends, first.frames, later)?;
-        let answer = |frame| Ok(v1::OpenLinkResponse { frames: vec![frame] });
+        let answer = |frame: Waiting<v1::LinkFrame>| {
+            Ok(v1::OpenLinkResponse { frames: vec![frame.message] })
+        };
         Ok(Response::new(Box::pin(frames.map(answer))))
     }
 

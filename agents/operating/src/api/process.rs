@@ -415,7 +415,9 @@ impl ProcessService for ProcessServer {
             let _ = sender.send(Err(served.err().map_or(gone, Status::from))).await;
         });
         let end = ReceiverStream::new(end);
-        Ok(Response::new(Box::pin(ReceiverStream::new(responses).map(Ok).chain(end))))
+        Ok(Response::new(Box::pin(
+            ReceiverStream::new(responses).map(|waiting| Ok(waiting.message)).chain(end),
+        )))
     }
 
     async fn list_participants(

@@ -17,7 +17,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tracing::{debug, warn};
 
-use crate::nodes::direct::{CarriedFrame, next_link};
+use crate::nodes::direct::{CarriedFrame, Waiting, next_link};
 use crate::nodes::messages::{LinkState, LinkStream};
 use crate::runtime::Runtime;
 use crate::runtime::channels::unavailable;
@@ -100,8 +100,10 @@ impl Streams {
             to_node: ends.peer.to_string(),
             frames: Vec::new(),
         };
-        let later = ReceiverStream::new(queue)
-            .map(|frame| v1::OpenLinkRequest { frames: vec![frame], ..<_>::default() });
+        let later = ReceiverStream::new(queue).map(|one: Waiting<_>| v1::OpenLinkRequest {
+            frames: vec![one.message],
+            ..<_>::default()
+        });
         let stream = tokio_stream::once(hello).chain(later);
         let mut arriving = client.open_link(stream).await?.into_inner();
         let Some(id) = self.link_up(ends, ends.node < ends.peer, frames) else { return Ok(()) };
@@ -129,7 +131,7 @@ impl Streams {
         ends: Ends,
         first: Vec<v1::LinkFrame>,
         later: impl Stream<Item = Vec<v1::LinkFrame>> + Send + Unpin + 'static,
-    ) -> Result<ReceiverStream<v1::LinkFrame>, LinkError> {
+    ) -> Result<ReceiverStream<Waiting<v1::LinkFrame>>, LinkError> {
         let node = ends.node.clone();
         match self.runtime.nodes.read(&node, |agent| agent.phase()) {
             None => return Err(LinkError::UnknownNode { node }),
@@ -157,7 +159,7 @@ impl Streams {
         &self,
         ends: &Ends,
         is_preferred: bool,
-        frames: mpsc::Sender<v1::LinkFrame>,
+        frames: mpsc::Sender<Waiting<v1::LinkFrame>>,
     ) -> Option<u64> {
         let Ends { node, peer } = ends;
         let linked = self.runtime.nodes.messages(node, |messages, agent, now| {
@@ -197,7 +199,7 @@ impl Streams {
                 };
                 let (gn, from, to) = (Gn(frame.gn), Pn(frame.from_pn), Pn(frame.to_pn));
                 let frame = Frame { gn, from, to, body };
-                let carried = CarriedFrame { frame, direct: frame_end };
+                let carried = CarriedFrame { frame, direct: frame_end, permit: None };
                 messages.receive(now, agent, peer, carried);
             }
             true

@@ -3,9 +3,14 @@
 //!
 //! To other endpoints of its node such a member is on a node of its own, an *alias*, which changes
 //! whenever frames between the two may have been lost; so their edge begins anew. To other nodes it
-//! is where it was, so the link between the nodes is cut and made anew instead.
+//! is where it was: its endpoint greets its neighbours there, and they begin anew. The link between
+//! the nodes, which others use, stays as it is.
+//!
+//! A process that sends faster than its frames can be carried waits, one that takes them too slowly
+//! loses some, and both for themselves only.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fabricast_groups::ids::{Gn, Moment, Pn, Revision};
@@ -15,7 +20,7 @@ use fabricast_groups::operating::{Membership, Oa};
 use fabricast_messages::{Body, DecodeError, Frame, MemberId, OpenError};
 use fabricast_proto::v1;
 use thiserror::Error;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
 
@@ -24,8 +29,10 @@ use super::messages::{LinkState, NodeMessages};
 /// Responses that may wait for a process; one that lets more wait loses frames, and its links begin
 /// anew.
 const QUEUE: usize = 8192;
-/// First words of the names that [`alias`] makes.
-const ALIAS: &str = "direct member ";
+/// Bytes that may wait for a process likewise, and for other nodes to take from it.
+pub(crate) const MAX_WAITING: usize = 64 << 20;
+/// First words of the names that [`alias`] makes; no text begins with this character.
+const ALIAS: &str = "\u{FFFF}direct member ";
 
 /// A member that its process serves.
 #[derive(Debug)]
@@ -35,11 +42,28 @@ pub(super) struct DirectMember {
     joined: Revision,
     /// As `serial` at first; another number after responses were lost.
     link: u64,
-    responses: mpsc::Sender<v1::OpenDirectPathResponse>,
+    responses: mpsc::Sender<Waiting<v1::OpenDirectPathResponse>>,
+    /// Bytes that may still wait for the process.
+    room: Arc<Semaphore>,
     told: Option<v1::DirectPlace>,
+    /// There was no room for its present place.
+    is_behind: bool,
+    /// Neighbours have greeted its earlier endpoint.
+    wakes: bool,
     needs_links: bool,
+    losses: Losses,
     /// Tells [`DirectPath`](crate::processes::direct::DirectPath) of the end.
     _over: DropGuard,
+}
+
+/// Frames that a process has lost because it took them too slowly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Losses {
+    None,
+    /// Its links begin anew, which it is still to be told.
+    Untold,
+    /// Its links have begun anew.
+    Past,
 }
 
 /// A frame, and how its sender's process is reached if that serves its member itself.
@@ -47,6 +71,22 @@ pub(super) struct DirectMember {
 pub(crate) struct CarriedFrame {
     pub(crate) frame: Frame,
     pub(crate) direct: Option<v1::DirectEnd>,
+    /// Room that it takes of its sender's, until it has been carried.
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
+}
+
+/// A message that waits to be sent, and the room that it takes until then.
+#[derive(Debug)]
+pub(crate) struct Waiting<T> {
+    pub(crate) message: T,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// A frame that a process sends, over a link that it has been told of.
+#[derive(Debug)]
+pub(crate) struct OutgoingFrame {
+    link: u64,
+    carried: CarriedFrame,
 }
 
 /// A member that a process serves, and the number of the opening.
@@ -60,7 +100,7 @@ pub(crate) struct Opening {
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) opening: Opening,
-    pub(crate) responses: mpsc::Receiver<v1::OpenDirectPathResponse>,
+    pub(crate) responses: mpsc::Receiver<Waiting<v1::OpenDirectPathResponse>>,
     /// Cancelled when the member is no more, or another process's.
     pub(crate) over: CancellationToken,
 }
@@ -97,15 +137,38 @@ fn neighbors(held: &Membership) -> impl Iterator<Item = &Neighbor> {
 }
 
 impl CarriedFrame {
-    pub(super) fn into_wire(self) -> v1::LinkFrame {
-        let Self { frame, direct } = self;
-        v1::LinkFrame {
+    pub(super) fn into_wire(self) -> Waiting<v1::LinkFrame> {
+        let Self { frame, direct, permit } = self;
+        let message = v1::LinkFrame {
             gn: frame.gn.0,
             from_pn: frame.from.0,
             to_pn: frame.to.0,
             body: frame.body.encode(),
             direct,
-        }
+        };
+        Waiting { message, _permit: permit }
+    }
+}
+
+impl OutgoingFrame {
+    /// - `permit`: room that the frame takes.
+    ///
+    /// # Errors
+    ///
+    /// [`DirectFrameError`] if the frame is missing or not understood.
+    pub(crate) fn decode(
+        wire: v1::DirectFrame,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Self, DirectFrameError> {
+        let v1::DirectFrame { link, frame } = wire;
+        let v1::LinkFrame { gn, from_pn, to_pn, body, direct } =
+            frame.ok_or(DirectFrameError::Missing)?;
+        // Other agents cut a link over which they get what they do not understand.
+        let body = Body::decode(&body).map_err(DirectFrameError::Body)?;
+        let (gn, from, to) = (Gn(gn), Pn(from_pn), Pn(to_pn));
+        let frame = Frame { gn, from, to, body };
+        let carried = CarriedFrame { frame, direct, permit: Some(permit) };
+        Ok(Self { link, carried })
     }
 }
 
@@ -131,17 +194,22 @@ impl NodeMessages {
         self.note_part(key, joined, true);
         let (sender, responses) = mpsc::channel(QUEUE);
         let serial = next_link();
-        let (told, needs_links) = Default::default();
         let over = CancellationToken::new();
-        let _over = over.clone().drop_guard();
-        let link = serial;
-        let member =
-            DirectMember { serial, joined, link, responses: sender, told, needs_links, _over };
+        let member = DirectMember {
+            serial,
+            joined,
+            link: serial,
+            responses: sender,
+            room: Arc::new(Semaphore::new(MAX_WAITING)),
+            told: None,
+            is_behind: false,
+            wakes: self.layer.delegate(now, key, BTreeMap::new()),
+            needs_links: false,
+            losses: Losses::None,
+            _over: over.clone().drop_guard(),
+        };
         self.direct.insert(key, member);
         self.forget_position(key);
-        if self.layer.delegate(now, key, BTreeMap::new()) {
-            self.cut_links_of(held);
-        }
         self.place_beside(now, agent, gn);
         self.tell_place(agent, key);
         Ok(Opened { opening: Opening { key, serial }, responses, over })
@@ -156,9 +224,12 @@ impl NodeMessages {
         }
         self.direct.remove(&key);
         self.layer.delegate(now, key, BTreeMap::new());
-        if let Some(held) = agent.member(key.gn, key.pn) {
-            self.place(now, held);
-            self.cut_links_of(held);
+        match agent.member(key.gn, key.pn) {
+            Some(held) => {
+                self.place(now, held);
+                self.layer.wake(now, key);
+            }
+            None => self.forget_part(key),
         }
         self.place_beside(now, agent, key.gn);
     }
@@ -191,38 +262,53 @@ impl NodeMessages {
         self.layer.delegate(now, key, links);
     }
 
+    /// Tells if a frame that a member's process sends can be carried now. Half of a link's queue
+    /// is left to others.
+    pub(crate) fn has_room(&self, agent: &Oa, outgoing: &OutgoingFrame) -> bool {
+        let Frame { gn, from, to, .. } = outgoing.carried.frame;
+        let neighbor = agent
+            .member(gn, from)
+            .and_then(|held| neighbors(held).find(|one| one.pn == to && one.node != self.node));
+        match neighbor.and_then(|one| Some(&self.links.get(&one.node)?.state)) {
+            Some(LinkState::Stream(stream)) => {
+                stream.frames.capacity() * 2 >= stream.frames.max_capacity()
+            }
+            Some(LinkState::Down | LinkState::Local(_) | LinkState::Direct) | None => true,
+        }
+    }
+
     /// Takes a frame that a member's process sends.
+    ///
+    /// # Errors
+    ///
+    /// [`DirectFrameError`] if it is another member's.
     pub(crate) fn carry(
         &mut self,
         now: Moment,
         agent: &Oa,
         opening: Opening,
-        wire: v1::DirectFrame,
+        outgoing: OutgoingFrame,
     ) -> Result<(), DirectFrameError> {
         let Opening { key, serial } = opening;
-        let v1::DirectFrame { link, frame } = wire;
-        let v1::LinkFrame { gn, from_pn, to_pn, body, direct } =
-            frame.ok_or(DirectFrameError::Missing)?;
-        if (Gn(gn), Pn(from_pn)) != (key.gn, key.pn) {
-            return Err(DirectFrameError::Foreign { gn, pn: from_pn });
+        let OutgoingFrame { link, carried } = outgoing;
+        let Frame { gn, from, to, .. } = carried.frame;
+        if (gn, from) != (key.gn, key.pn) {
+            return Err(DirectFrameError::Foreign { gn: gn.0, pn: from.0 });
         }
-        // Other agents cut a link over which they get what they do not understand.
-        let body = Body::decode(&body).map_err(DirectFrameError::Body)?;
-        let frame = Frame { gn: key.gn, from: key.pn, to: Pn(to_pn), body };
         let held = agent.member(key.gn, key.pn);
         let member = self.direct.get(&key).filter(|member| member.serial == serial);
         let (Some(held), Some(member)) = (held, member) else { return Ok(()) };
-        let neighbor = neighbors(held).find(|one| one.pn == frame.to);
+        let neighbor = neighbors(held).find(|one| one.pn == to);
         let Some(neighbor) = neighbor.filter(|one| self.link_to(key.gn, member, one) == link)
         else {
             return Ok(()); // sent before the process knew of the change
         };
         if neighbor.node != self.node {
-            self.carried.push((neighbor.node.clone(), CarriedFrame { frame, direct }));
+            self.carried.push((neighbor.node.clone(), carried));
             return Ok(());
         }
         let from = alias(member.link);
-        self.receive(now, agent, &from, CarriedFrame { frame, direct });
+        self.receive(now, agent, &from, carried);
         Ok(())
     }
 
@@ -238,22 +324,40 @@ impl NodeMessages {
     ) {
         let key = MemberId { gn: carried.frame.gn, pn: carried.frame.to };
         if self.direct.contains_key(&key) {
-            self.send_to_process(agent, key, carried);
+            self.send_to_process(agent, from, carried);
         } else {
             self.layer.frame(now, from, carried.frame);
         }
     }
 
-    /// Sends the process of a member a frame. If too much waits for it already, the frame is lost,
-    /// and the member's links begin anew.
-    pub(super) fn send_to_process(&mut self, agent: &Oa, key: MemberId, carried: CarriedFrame) {
-        if !self.tell_place(agent, key) {
-            return;
+    /// Sends the process of a member a frame of a neighbour. If too much waits for it already, the
+    /// frame is lost, and the member's links begin anew.
+    ///
+    /// - `from`: the node that the frame comes from.
+    pub(super) fn send_to_process(&mut self, agent: &Oa, from: &NodeName, carried: CarriedFrame) {
+        let Frame { gn, from: source, to, .. } = carried.frame;
+        let key = MemberId { gn, pn: to };
+        let neighbor =
+            agent.member(gn, to).and_then(|held| neighbors(held).find(|one| one.pn == source));
+        if neighbor.is_none_or(|one| self.node_of(gn, one) != *from) {
+            return; // the two know different trees
         }
+        let is_placed = self.tell_place(agent, key);
         let Some(member) = self.direct.get(&key) else { return };
-        let frames = vec![carried.into_wire()];
-        let response = v1::OpenDirectPathResponse { place: None, frames };
-        if let Err(mpsc::error::TrySendError::Full(_)) = member.responses.try_send(response) {
+        let frame = CarriedFrame { permit: None, ..carried }.into_wire().message;
+        let bytes = u32::try_from(frame.body.len()).unwrap_or(u32::MAX);
+        let permit = Arc::clone(&member.room).try_acquire_many_owned(bytes);
+        let sent = permit.is_ok_and(|permit| {
+            let message = v1::OpenDirectPathResponse { place: None, frames: vec![frame] };
+            let waiting = Waiting { message, _permit: Some(permit) };
+            // A process that has gone away needs no frame.
+            is_placed
+                && !matches!(
+                    member.responses.try_send(waiting),
+                    Err(mpsc::error::TrySendError::Full(_))
+                )
+        });
+        if !sent && member.losses != Losses::Untold {
             self.overflowed.insert(key);
         }
     }
@@ -262,11 +366,10 @@ impl NodeMessages {
     pub(super) fn renew_direct_links(&mut self, now: Moment, agent: &Oa) {
         for key in std::mem::take(&mut self.overflowed) {
             let Some(member) = self.direct.get_mut(&key) else { continue };
-            warn!(group = key.gn.0, rank = key.pn.0, "process takes frames too slowly");
-            member.link = next_link();
-            if let Some(held) = agent.member(key.gn, key.pn) {
-                self.cut_links_of(held);
+            if std::mem::replace(&mut member.losses, Losses::Untold) == Losses::None {
+                warn!(group = key.gn.0, rank = key.pn.0, "process takes frames too slowly");
             }
+            member.link = next_link();
             self.place_beside(now, agent, key.gn);
         }
     }
@@ -277,6 +380,11 @@ impl NodeMessages {
         for key in all {
             self.tell_place(agent, key);
         }
+    }
+
+    /// Tells if a process is still to be told of its place, for which there was no room.
+    pub(super) fn owes_places(&self) -> bool {
+        self.direct.values().any(|member| member.is_behind)
     }
 
     /// Numbers of the links to the neighbours of a member that are on this node and served by their
@@ -328,24 +436,23 @@ impl NodeMessages {
             joined_revision: member.joined.0,
             parent: position.parent.as_ref().map(neighbor),
             children: position.children.iter().map(neighbor).collect(),
+            wake: member.wakes,
         };
         let Some(member) = self.direct.get_mut(&key) else { return false };
         if member.told.as_ref() == Some(&place) {
             return true;
         }
         let frames = Vec::new();
-        let response = v1::OpenDirectPathResponse { place: Some(place.clone()), frames };
-        let sent = member.responses.try_send(response).is_ok();
-        if sent {
+        let message = v1::OpenDirectPathResponse { place: Some(place.clone()), frames };
+        let sent = member.responses.try_send(Waiting { message, _permit: None });
+        member.is_behind = matches!(sent, Err(mpsc::error::TrySendError::Full(_)));
+        if sent.is_ok() {
             member.told = Some(place);
+            if member.losses == Losses::Untold {
+                member.losses = Losses::Past;
+            }
         }
-        sent
-    }
-
-    /// Has the links to the nodes of a member's neighbours made anew.
-    fn cut_links_of(&mut self, held: &Membership) {
-        let far = neighbors(held).filter(|one| one.node != self.node);
-        self.to_cut.extend(far.map(|one| one.node.clone()));
+        sent.is_ok()
     }
 
     /// Places the group's other members on this node again, whose neighbour has changed its alias.

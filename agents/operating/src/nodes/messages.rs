@@ -19,7 +19,7 @@ use fabricast_proto::v1;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::direct::{CarriedFrame, DirectMember};
+use super::direct::{CarriedFrame, DirectMember, Waiting};
 
 /// A node's message layer, its links, and the processes that wait for it.
 #[derive(Debug)]
@@ -37,8 +37,6 @@ pub(crate) struct NodeMessages {
     pub(super) overflowed: BTreeSet<MemberId>,
     /// Frames of theirs for other nodes.
     pub(super) carried: Vec<(NodeName, CarriedFrame)>,
-    /// Nodes to which the link is to be made anew.
-    pub(super) to_cut: BTreeSet<NodeName>,
 }
 
 /// The position of a member that the layer has been given.
@@ -86,7 +84,7 @@ pub(crate) struct LinkStream {
     pub(crate) id: u64,
     /// The first of the two nodes by name opened it.
     pub(crate) is_preferred: bool,
-    pub(crate) frames: mpsc::Sender<v1::LinkFrame>,
+    pub(crate) frames: mpsc::Sender<Waiting<v1::LinkFrame>>,
 }
 
 /// A member whose process takes part, with what the process waits for.
@@ -167,7 +165,6 @@ impl NodeMessages {
             direct: BTreeMap::new(),
             overflowed: BTreeSet::new(),
             carried: Vec::new(),
-            to_cut: BTreeSet::new(),
         }
     }
 
@@ -202,6 +199,11 @@ impl NodeMessages {
     /// Notes how a member takes part.
     pub(super) fn note_part(&mut self, key: MemberId, joined: Revision, is_direct: bool) {
         self.took_part.insert(key, Part { joined, is_direct });
+    }
+
+    /// Forgets how a member took part, whose membership has ended.
+    pub(super) fn forget_part(&mut self, key: MemberId) {
+        self.took_part.remove(&key);
     }
 
     /// Lets the next position of a member be given to the layer, whichever it is.
@@ -298,9 +300,9 @@ impl NodeMessages {
 
     /// The moment at which the passing of time may change something next.
     pub(super) fn next_deadline(&self) -> Option<Moment> {
-        // A peer that can be linked is found by trying at each tick.
-        let unlinked = self.unlinked().next().map(|_| Moment(0));
-        self.layer.next_deadline().into_iter().chain(unlinked).min()
+        // A peer that can be linked is found by trying at each tick, and so is a process with room.
+        let tried = self.unlinked().next().is_some() || self.owes_places();
+        self.layer.next_deadline().into_iter().chain(tried.then_some(Moment(0))).min()
     }
 
     /// Brings the layer's members up to date with the operating agent's.
@@ -318,7 +320,7 @@ impl NodeMessages {
                     self.place(now, held);
                 }
                 None => {
-                    self.took_part.remove(&key);
+                    self.forget_part(key);
                     if self.direct.remove(&key).is_some() {
                         self.layer.delegate(now, key, BTreeMap::new());
                     }

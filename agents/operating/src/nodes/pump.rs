@@ -49,17 +49,13 @@ impl State {
         }
     }
 
-    /// Sends other nodes the frames of members that their processes serve, has links made anew, and
-    /// tells these processes what has changed.
+    /// Sends other nodes the frames of members that their processes serve, and tells these
+    /// processes what has changed.
     fn carry_frames(&mut self, node: &NodeName, pass: &mut Pass, effects: &mut Vec<Effect>) {
         let Some(hosted) = self.nodes.get_mut(node) else { return };
         let frames = std::mem::take(&mut hosted.messages.carried);
-        let to_cut = std::mem::take(&mut hosted.messages.to_cut);
         for (peer, carried) in frames {
             effects.extend(self.forward(node, &peer, carried, pass));
-        }
-        for peer in to_cut {
-            effects.extend(self.link_anew(node, &peer, pass));
         }
         if let Some(hosted) = self.nodes.get_mut(node) {
             hosted.messages.tell_places(&hosted.operating);
@@ -124,7 +120,12 @@ impl State {
                 hosted.messages.links.remove(&peer);
             }
             Output::Frame { node: peer, frame } => {
-                return self.forward(node, &peer, CarriedFrame { frame, direct: None }, pass);
+                return self.forward(
+                    node,
+                    &peer,
+                    CarriedFrame { frame, direct: None, permit: None },
+                    pass,
+                );
             }
             Output::Multicast { pn, packet } => {
                 self.multicast(node, pn, &packet, now);
@@ -200,8 +201,7 @@ impl State {
                 None
             }
             LinkState::Direct => {
-                let key = MemberId { gn: carried.frame.gn, pn: carried.frame.to };
-                hosted.messages.send_to_process(&hosted.operating, key, carried);
+                hosted.messages.send_to_process(&hosted.operating, node, carried);
                 None
             }
             LinkState::Stream(stream) => {

@@ -1,18 +1,27 @@
 //! Processes that serve their members themselves: from a call of `OpenDirectPath` to its end.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fabricast_groups::names::NodeName;
 use fabricast_messages::MemberId;
 use fabricast_proto::v1;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
 
 use super::sessions::Session;
 use crate::links::member_handle::MemberError;
 use crate::nodes::Nodes;
-use crate::nodes::direct::{DirectFrameError, Opened, Opening};
+use crate::nodes::direct::{
+    DirectFrameError, MAX_WAITING, Opened, Opening, OutgoingFrame, Waiting,
+};
+
+/// Frames that are handed on without others having a turn.
+const FRAMES_AT_ONCE: usize = 64;
+/// Time until a frame is tried again for which there was no room.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A member that its process serves, until this is dropped.
 #[derive(Debug)]
@@ -34,7 +43,7 @@ impl DirectPath {
         nodes: &Nodes,
         node: &NodeName,
         member: MemberId,
-    ) -> Result<(Self, mpsc::Receiver<v1::OpenDirectPathResponse>), MemberError> {
+    ) -> Result<(Self, mpsc::Receiver<Waiting<v1::OpenDirectPathResponse>>), MemberError> {
         let opened =
             nodes.messages(node, |messages, agent, now| messages.open_direct(now, agent, member));
         let opened = opened.ok_or_else(|| MemberError::UnknownNode { node: node.clone() })?;
@@ -63,15 +72,54 @@ impl DirectPath {
         &self,
         mut requests: impl Stream<Item = v1::OpenDirectPathRequest> + Unpin,
     ) -> Result<(), DirectFrameError> {
+        let room = Arc::new(Semaphore::new(MAX_WAITING));
         while let Some(request) = requests.next().await {
-            let taken = self.nodes.messages(&self.node, |messages, agent, now| {
-                if request.needs_links {
+            if request.needs_links {
+                self.nodes.messages(&self.node, |messages, agent, now| {
                     messages.need_links(now, agent, self.opening);
+                });
+            }
+            let mut frames = VecDeque::new();
+            for frame in request.frames {
+                let bytes = frame.frame.as_ref().map_or(0, |frame| frame.body.len());
+                let bytes = u32::try_from(bytes.min(MAX_WAITING)).unwrap_or(u32::MAX);
+                let permit = match Arc::clone(&room).try_acquire_many_owned(bytes) {
+                    Ok(permit) => permit,
+                    Err(_) => {
+                        self.carry(&mut frames).await?;
+                        let Ok(permit) = Arc::clone(&room).acquire_many_owned(bytes).await else {
+                            return Ok(());
+                        };
+                        permit
+                    }
+                };
+                frames.push_back(OutgoingFrame::decode(frame, permit)?);
+            }
+            self.carry(&mut frames).await?;
+        }
+        Ok(())
+    }
+
+    /// Hands frames on, some at a time; waits while there is no room for them.
+    async fn carry(&self, frames: &mut VecDeque<OutgoingFrame>) -> Result<(), DirectFrameError> {
+        while !frames.is_empty() {
+            let carried = self.nodes.messages(&self.node, |messages, agent, now| {
+                for count in 0..FRAMES_AT_ONCE {
+                    let Some(frame) = frames.front() else { break };
+                    if !messages.has_room(agent, frame) {
+                        return Ok(count > 0);
+                    }
+                    let Some(frame) = frames.pop_front() else { break };
+                    messages.carry(now, agent, self.opening, frame)?;
                 }
-                let mut frames = request.frames.into_iter();
-                frames.try_for_each(|frame| messages.carry(now, agent, self.opening, frame))
+                Ok(true)
             });
-            taken.unwrap_or(Ok(()))?;
+            match carried {
+                Some(Ok(true)) => tokio::task::yield_now().await,
+                Some(Ok(false)) => tokio::time::sleep(PAUSE).await,
+                Some(Err(error)) => return Err(error),
+                None => frames.clear(), // the node is gone
+            }
         }
         Ok(())
     }

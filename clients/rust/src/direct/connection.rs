@@ -1,5 +1,13 @@
-//! A TCP connection between the processes of two neighbours: first a greeting that names the edge
-//! and shows the secrets of both, then frames, each with its length before it.
+//! A TCP connection between the processes of two neighbours: first a greeting, in which both prove
+//! that they know the secrets of the edge without showing them, then frames, each with its length
+//! before it.
+//!
+//! ```text
+//! lower rank                                      higher rank
+//!   group, ranks, number, nonce, proof ──────────►  does not answer without a valid proof
+//!   ◄──────────────────────  number, nonce, proof
+//!   proof ───────────────────────────────────────►  not a repetition of an earlier greeting
+//! ```
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,6 +16,7 @@ use std::time::Duration;
 use fabricast_groups::{Gn, Pn};
 use fabricast_messages::Body;
 use parking_lot::Mutex;
+use ring::hmac;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -25,23 +34,73 @@ const MAX_PENDING: usize = 2 * MAX_FRAME;
 pub(super) const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection over which nothing gets through is given up after this.
 const SILENCE: Duration = Duration::from_secs(5);
+/// Bytes of a proof (HMAC-SHA-256).
+const PROOF: usize = 32;
+
+/// Both secrets of an edge.
+#[derive(Clone, Debug)]
+pub(super) struct EdgeKey(hmac::Key);
+
+/// The three proofs of a greeting; none can be taken for another.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Greets,
+    Answers,
+    Confirms,
+}
 
 /// The first message of the process that connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Greeting {
     pub(super) gn: Gn,
+    /// Rank of the sender, the lower one.
     pub(super) from: Pn,
     pub(super) to: Pn,
     /// Number of the connection as the sender counts; the answer is the number that both use.
     pub(super) number: u64,
-    /// Secret of the sender for the receiver.
-    pub(super) own: Token,
-    /// Secret of the receiver for the sender.
-    pub(super) theirs: Token,
+    pub(super) nonce: Token,
+}
+
+/// A greeting as it has come, with a proof that is still to be checked.
+#[derive(Debug)]
+pub(super) struct Greeted {
+    pub(super) greeting: Greeting,
+    proof: [u8; PROOF],
+}
+
+impl EdgeKey {
+    /// - `lower`: secret of the process of lower rank for the other.
+    pub(super) fn new(lower: &Token, higher: &Token) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, &[lower.0, higher.0].concat()))
+    }
+
+    /// Proves knowledge of the key.
+    ///
+    /// - `said`: all bytes of the greeting before, without proofs.
+    fn prove(&self, step: Step, said: &[u8]) -> hmac::Tag {
+        hmac::sign(&self.0, &[step.name(), said].concat())
+    }
+
+    fn check(&self, step: Step, said: &[u8], proof: &[u8]) -> io::Result<()> {
+        let checked = hmac::verify(&self.0, &[step.name(), said].concat(), proof);
+        checked.map_err(|_| io::ErrorKind::PermissionDenied.into())
+    }
+}
+
+impl Step {
+    fn name(self) -> &'static [u8] {
+        match self {
+            Self::Greets => b"greets",
+            Self::Answers => b"answers",
+            Self::Confirms => b"confirms",
+        }
+    }
 }
 
 impl Greeting {
-    const BYTES: usize = MARK.len() + 8 + 4 + 4 + 8 + 2 * Token::BYTES;
+    const BYTES: usize = MARK.len() + 8 + 4 + 4 + 8 + Token::BYTES;
+    /// Bytes of the answer: number, nonce and proof.
+    const ANSWER: usize = 8 + Token::BYTES + PROOF;
 
     fn encode(&self) -> Vec<u8> {
         let mut bytes = MARK.to_vec();
@@ -49,37 +108,74 @@ impl Greeting {
         bytes.extend(self.from.0.to_le_bytes());
         bytes.extend(self.to.0.to_le_bytes());
         bytes.extend(self.number.to_le_bytes());
-        bytes.extend(self.own.0);
-        bytes.extend(self.theirs.0);
+        bytes.extend(self.nonce.0);
         bytes
     }
 
-    fn decode(bytes: &[u8; Self::BYTES]) -> Option<Self> {
+    fn decode(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes.strip_prefix(&MARK)?;
         let greeting = Self {
             gn: Gn(u64::from_le_bytes(take(&mut rest)?)),
             from: Pn(u32::from_le_bytes(take(&mut rest)?)),
             to: Pn(u32::from_le_bytes(take(&mut rest)?)),
             number: u64::from_le_bytes(take(&mut rest)?),
-            own: Token(take(&mut rest)?),
-            theirs: Token(take(&mut rest)?),
+            nonce: Token(take(&mut rest)?),
         };
         Some(greeting)
     }
 
     /// Connects and greets; returns the number of the connection.
-    pub(super) async fn send(&self, address: &str) -> io::Result<(TcpStream, u64)> {
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be reached, or who listens there does not know the secrets.
+    pub(super) async fn send(&self, key: &EdgeKey, address: &str) -> io::Result<(TcpStream, u64)> {
         let mut stream = TcpStream::connect(address).await?;
-        stream.write_all(&self.encode()).await?;
-        let number = stream.read_u64_le().await?;
+        let mut said = self.encode();
+        stream.write_all(&[&said, key.prove(Step::Greets, &said).as_ref()].concat()).await?;
+        let mut answer = [0; Self::ANSWER];
+        stream.read_exact(&mut answer).await?;
+        let (answer, proof) = answer.split_at(Self::ANSWER - PROOF);
+        said.extend(answer);
+        key.check(Step::Answers, &said, proof)?;
+        stream.write_all(key.prove(Step::Confirms, &said).as_ref()).await?;
+        let number = answer.first_chunk().copied().map_or(0, u64::from_le_bytes);
         Ok((stream, number))
     }
 
     /// Reads the greeting of a process that has connected; `None` if it is something else.
-    pub(super) async fn receive(stream: &mut TcpStream) -> io::Result<Option<Self>> {
+    pub(super) async fn receive(stream: &mut TcpStream) -> io::Result<Option<Greeted>> {
         let mut bytes = [0; Self::BYTES];
         stream.read_exact(&mut bytes).await?;
-        Ok(Self::decode(&bytes))
+        let Some(greeting) = Self::decode(&bytes) else { return Ok(None) };
+        let mut proof = [0; PROOF];
+        stream.read_exact(&mut proof).await?;
+        Ok(Some(Greeted { greeting, proof }))
+    }
+}
+
+impl Greeted {
+    /// Answers with the number of the connection.
+    ///
+    /// # Errors
+    ///
+    /// The connection is broken, or its other end does not know the secrets.
+    pub(super) async fn answer(
+        &self,
+        key: &EdgeKey,
+        number: u64,
+        stream: &mut TcpStream,
+    ) -> io::Result<()> {
+        let mut said = self.greeting.encode();
+        key.check(Step::Greets, &said, &self.proof)?;
+        let mut answer = number.to_le_bytes().to_vec();
+        answer.extend(Token::random()?.0);
+        said.extend(&answer);
+        answer.extend(key.prove(Step::Answers, &said).as_ref());
+        stream.write_all(&answer).await?;
+        let mut proof = [0; PROOF];
+        stream.read_exact(&mut proof).await?;
+        key.check(Step::Confirms, &said, &proof)
     }
 }
 
@@ -215,16 +311,85 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpListener;
+
     use super::*;
 
-    #[test]
-    fn greetings_are_read_as_they_were_written() {
-        let (own, theirs) = (Token([1; 16]), Token([2; 16]));
-        let greeting = Greeting { gn: Gn(7), from: Pn(1), to: Pn(3), number: 4, own, theirs };
-        let mut bytes: [u8; Greeting::BYTES] = greeting.encode().try_into().unwrap();
-        assert_eq!(Greeting::decode(&bytes), Some(greeting));
-        bytes[0] = b'G';
-        assert_eq!(Greeting::decode(&bytes), None);
+    const NUMBER: u64 = 9;
+
+    fn greeting() -> Greeting {
+        Greeting { gn: Gn(7), from: Pn(1), to: Pn(3), number: 4, nonce: Token([5; 16]) }
+    }
+
+    fn key(lower: u8, higher: u8) -> EdgeKey {
+        EdgeKey::new(&Token([lower; 16]), &Token([higher; 16]))
+    }
+
+    /// Greets a process that knows one key with another; returns what both get.
+    async fn greet(theirs: EdgeKey, own: EdgeKey) -> (io::Result<u64>, io::Result<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let answer = async {
+            let (mut stream, _) = listener.accept().await?;
+            let greeted = Greeting::receive(&mut stream).await?.unwrap();
+            assert_eq!(greeted.greeting, greeting());
+            greeted.answer(&theirs, NUMBER, &mut stream).await
+        };
+        let greets = greeting();
+        let (sent, answered) = tokio::join!(greets.send(&own, &address), answer);
+        (sent.map(|(_, number)| number), answered)
+    }
+
+    #[tokio::test]
+    async fn both_ends_must_know_both_secrets() {
+        let (number, answered) = greet(key(1, 2), key(1, 2)).await;
+        assert_eq!(number.unwrap(), NUMBER);
+        answered.unwrap();
+        for (theirs, own) in [((1, 2), (1, 3)), ((1, 2), (3, 2)), ((1, 2), (2, 1))] {
+            let (number, answered) = greet(key(theirs.0, theirs.1), key(own.0, own.1)).await;
+            assert_eq!(answered.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            assert!(number.is_err());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_listener_without_the_secrets_is_not_believed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let repeats = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut bytes = [0; Greeting::BYTES + PROOF];
+            stream.read_exact(&mut bytes).await.unwrap();
+            stream.write_all(&bytes[bytes.len() - Greeting::ANSWER..]).await.unwrap();
+            let confirmation = stream.read_u8().await;
+            assert!(confirmation.is_err(), "it got a proof");
+        };
+        let (greets, key) = (greeting(), key(1, 2));
+        let greeted = async { greets.send(&key, &address).await.map(|(_, number)| number) };
+        let (sent, ()) = tokio::join!(greeted, repeats);
+        assert_eq!(sent.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    }
+
+    #[tokio::test]
+    async fn a_greeting_that_was_overheard_is_of_no_use() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (key, said) = (key(1, 2), greeting().encode());
+        let overheard = [said.as_slice(), key.prove(Step::Greets, &said).as_ref()].concat();
+        let repeats = async {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(&overheard).await.unwrap();
+            let mut answer = [0; Greeting::ANSWER];
+            stream.read_exact(&mut answer).await.unwrap();
+            stream.write_all(&answer[Greeting::ANSWER - PROOF..]).await.unwrap();
+        };
+        let answers = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let greeted = Greeting::receive(&mut stream).await.unwrap().unwrap();
+            greeted.answer(&key, NUMBER, &mut stream).await
+        };
+        let ((), answered) = tokio::join!(repeats, answers);
+        assert_eq!(answered.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! An edge of a member's tree: the neighbour, and how frames get there now.
 
-use std::fs::File;
-use std::io::Read as _;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,11 +8,12 @@ use fabricast_groups::Pn;
 use fabricast_groups::names::NodeName;
 use fabricast_messages::{Body, Frame};
 use fabricast_proto::v1;
+use ring::rand::{SecureRandom as _, SystemRandom};
 
-use super::connection::Connection;
+use super::connection::{Connection, EdgeKey};
 
-/// Secret of a process for one neighbour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Secret of a process for one neighbour; zeros if there is none.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token(pub(super) [u8; Self::BYTES]);
 
 /// The process of a neighbour that serves its member itself.
@@ -57,17 +57,26 @@ pub(super) enum Arrival {
 impl Token {
     pub(super) const BYTES: usize = 16;
 
+    const NONE: Self = Self([0; Self::BYTES]);
+
     /// Makes a secret that nobody can guess.
-    fn random() -> std::io::Result<Self> {
+    pub(super) fn random() -> std::io::Result<Self> {
         let mut bytes = [0; Self::BYTES];
-        File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+        let filled = SystemRandom::new().fill(&mut bytes);
+        filled.map_err(|_| std::io::Error::other("the system gives no random numbers"))?;
         Ok(Self(bytes))
     }
 }
 
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
 impl Edge {
-    /// An edge without a link. Without a source of chance there is no secret that another process
-    /// could show, so that no connection is ever made.
+    /// An edge without a link. Without random numbers there is no secret, and no connection is ever
+    /// made.
     pub(super) fn new(node: &str) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +85,7 @@ impl Edge {
             name,
             node: node.to_owned(),
             link: 0,
-            own: Token::random().unwrap_or(Token([0; Token::BYTES])),
+            own: Token::random().unwrap_or(Token::NONE),
             peer: None,
             connections: 0,
             connection: None,
@@ -113,17 +122,20 @@ impl Edge {
         }
     }
 
-    /// Notes what came with a frame that the agents have carried.
+    /// Notes what came with a frame that the agents have carried. A connection to a process that is
+    /// no more ends.
     pub(super) fn note(&mut self, direct: Option<v1::DirectEnd>, body: &Body) -> Arrival {
         let Some(v1::DirectEnd { address, token, connections }) = direct else {
             self.peer = None; // its agent serves it
-            return if self.connection.is_none() { Arrival::Current } else { Arrival::Late };
+            self.close();
+            return Arrival::Current;
         };
         let Ok(token) = token.try_into().map(Token) else { return Arrival::Late };
         if self.peer.as_ref().is_none_or(|peer| peer.token != token) {
             if !matches!(body, Body::Hello(_)) {
                 return Arrival::Late;
             }
+            self.close();
             self.peer = Some(Peer { address, token });
             self.connections = connections;
         }
@@ -132,6 +144,19 @@ impl Edge {
         }
         self.connections = connections;
         Arrival::Current
+    }
+
+    /// The key of a connection to the neighbour; `None` if there can be none.
+    ///
+    /// - `own`: rank of this process's member.
+    /// - `to`: rank of the neighbour.
+    pub(super) fn key(&self, own: Pn, to: Pn) -> Option<EdgeKey> {
+        let theirs = &self.peer.as_ref()?.token;
+        if self.own == Token::NONE || *theirs == Token::NONE || self.own == *theirs {
+            return None;
+        }
+        let (lower, higher) = if own < to { (&self.own, theirs) } else { (theirs, &self.own) };
+        Some(EdgeKey::new(lower, higher))
     }
 
     /// A frame for the agents to carry.
@@ -202,7 +227,21 @@ mod tests {
     }
 
     #[test]
-    fn secrets_differ() {
-        assert_ne!(Edge::new("n1").own, Edge::new("n1").own);
+    fn secrets_differ_and_are_not_printed() {
+        let edge = Edge::new("n1");
+        assert!(edge.own != Edge::new("n1").own);
+        assert_eq!(format!("{:?}", edge.own), "Token");
+    }
+
+    #[test]
+    fn there_is_no_key_without_two_secrets() {
+        let mut edge = Edge::new("n1");
+        assert!(edge.key(Pn(1), Pn(2)).is_none());
+        edge.note(end(0, 0), &hello());
+        assert!(edge.key(Pn(1), Pn(2)).is_none());
+        edge.note(end(1, 0), &hello());
+        assert!(edge.key(Pn(1), Pn(2)).is_some());
+        edge.own = Token([1; Token::BYTES]);
+        assert!(edge.key(Pn(1), Pn(2)).is_none(), "it is its own secret");
     }
 }

@@ -16,8 +16,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tonic::Streaming;
 
-use super::connection::{Connection, GREETING_TIMEOUT, Greeting, append_frame};
-use super::edge::{Arrival, Edge};
+use super::connection::{Connection, EdgeKey, GREETING_TIMEOUT, Greeting, append_frame};
+use super::edge::{Arrival, Edge, Token};
 use super::part::OpenPart;
 use crate::Error;
 use crate::part_state::End;
@@ -51,6 +51,21 @@ pub(super) struct Wiring {
     /// Where this process listens; empty if it does not.
     pub(super) address: String,
     pub(super) requests: mpsc::UnboundedSender<v1::OpenDirectPathRequest>,
+}
+
+/// A neighbour that is to be connected to.
+struct Target {
+    address: String,
+    greeting: Greeting,
+    key: EdgeKey,
+}
+
+/// A connection that a neighbour may make.
+#[derive(Debug)]
+pub(super) struct Expected {
+    pub(super) edge: NodeName,
+    pub(super) key: EdgeKey,
+    pub(super) number: u64,
 }
 
 /// State of a membership, as the agent has told.
@@ -126,9 +141,9 @@ impl DirectMember {
         end.map(|end| end.into_error(&self.group))
     }
 
-    /// Ends all tasks: the process is detached.
-    pub(crate) fn stop(&self) {
-        self.end(End::Closed);
+    /// Ends all tasks: the process is detached, or the membership has ended.
+    pub(crate) fn stop(&self, end: End) {
+        self.end(end);
         self.tasks.lock().abort_all();
     }
 
@@ -156,9 +171,9 @@ impl DirectMember {
         tasks.spawn(task);
     }
 
-    /// Ticks the layer whenever it is due.
+    /// Ticks the layer whenever it is due, until the membership ends.
     async fn keep_time(self: Arc<Self>) {
-        loop {
+        while !self.has_ended() {
             let next = {
                 let mut state = self.state.lock();
                 state.wakes_at = state.layer.next_deadline();
@@ -196,7 +211,12 @@ impl DirectMember {
             open.end(end);
         }
         std::mem::take(&mut state.edges).values_mut().for_each(Edge::close);
+        let (now, MemberId { gn, pn }) = (self.now(), self.id);
+        state.layer.close(now, gn, pn); // nothing begins any more
+        state.layer.remove(now, gn, pn);
+        while state.layer.poll_output().is_some() {}
         drop(state);
+        self.earlier.notify_one();
         self.room.notify_waiters();
     }
 
@@ -224,8 +244,8 @@ impl DirectMember {
     /// Connects to a neighbour, again and again, for as long as it can be reached by no connection.
     async fn dial(self: Arc<Self>, pn: Pn, name: NodeName) {
         let mut delay = FIRST_DELAY;
-        while let Some((address, greeting)) = self.target(pn, &name) {
-            let greeted = timeout(GREETING_TIMEOUT, greeting.send(&address)).await;
+        while let Some(Target { address, greeting, key }) = self.target(pn, &name) {
+            let greeted = timeout(GREETING_TIMEOUT, greeting.send(&key, &address)).await;
             if let Ok(Ok((stream, number))) = greeted
                 && let Ok(connection) = Connection::new(stream)
             {
@@ -240,37 +260,42 @@ impl DirectMember {
         }
     }
 
-    /// Address of a neighbour that is to be connected to, and the greeting for it.
-    fn target(&self, pn: Pn, name: &NodeName) -> Option<(String, Greeting)> {
+    /// The neighbour that is to be connected to, if it still is.
+    fn target(&self, pn: Pn, name: &NodeName) -> Option<Target> {
         let mut state = self.state.lock();
         let edge = state.edges.get_mut(&pn).filter(|edge| edge.name == *name)?;
         edge.is_dialing = edge.is_to_be_dialed(self.id.pn, pn);
         let peer = edge.peer.as_ref().filter(|_| edge.is_dialing)?;
-        let (gn, from, number) = (self.id.gn, self.id.pn, edge.connections + 1);
-        let greeting = Greeting { gn, from, to: pn, number, own: edge.own, theirs: peer.token };
-        Some((peer.address.clone(), greeting))
+        let (gn, from, number) = (self.id.gn, self.id.pn, edge.connections.saturating_add(1));
+        let (nonce, key) = (Token::random().ok(), edge.key(from, pn));
+        let target = nonce.zip(key).map(|(nonce, key)| Target {
+            address: peer.address.clone(),
+            greeting: Greeting { gn, from, to: pn, number, nonce },
+            key,
+        });
+        edge.is_dialing = target.is_some();
+        target
     }
 
-    /// The edge that a greeting is for, and the number of the connection; `None` if it shows no
-    /// valid secret.
-    pub(super) fn expects(&self, greeting: &Greeting) -> Option<(NodeName, u64)> {
+    /// The edge that a greeting is for, the key that it must prove to know, and the number of the
+    /// connection; `None` if there is no such edge.
+    pub(super) fn expects(&self, greeting: &Greeting) -> Option<Expected> {
         let state = self.state.lock();
-        let edge = state.edges.get(&greeting.from)?;
-        let peer = edge.peer.as_ref().filter(|peer| peer.token == greeting.own)?;
-        let is_valid = greeting.theirs == edge.own && peer.token != edge.own;
+        let edge = state.edges.get(&greeting.from).filter(|_| greeting.from < self.id.pn)?;
+        let key = edge.key(self.id.pn, greeting.from)?;
         let number = greeting.number.max(edge.connections.saturating_add(1));
-        is_valid.then(|| (edge.name.clone(), number))
+        Some(Expected { edge: edge.name.clone(), key, number })
     }
 
     /// Serves a connection that a neighbour has made.
     pub(super) fn accepted(
         self: &Arc<Self>,
         pn: Pn,
-        edge: NodeName,
+        edge: &NodeName,
         connection: Arc<Connection>,
         number: u64,
     ) {
-        if self.connected(pn, &edge, &connection, number) {
+        if self.connected(pn, edge, &connection, number) {
             let member = Arc::clone(self);
             self.spawn(async move { member.serve(pn, &connection).await });
         }
@@ -360,7 +385,7 @@ impl DirectMember {
 impl State {
     /// Takes the member's place and the agents' links to its neighbours.
     fn place(&mut self, now: Moment, id: MemberId, place: v1::DirectPlace) {
-        let v1::DirectPlace { joined_revision, parent, children, .. } = place;
+        let v1::DirectPlace { joined_revision, parent, children, wake, .. } = place;
         let mut old = std::mem::take(&mut self.edges);
         for one in parent.iter().chain(&children) {
             let same = old.remove(&Pn(one.pn)).filter(|edge| edge.node == one.node);
@@ -392,6 +417,9 @@ impl State {
                 self.layer.link_up(now, &edge.name);
             }
         }
+        if wake {
+            self.layer.wake(now, id);
+        }
     }
 
     /// Takes a frame that the agents have carried; returns the edge that is to be dialed.
@@ -407,7 +435,15 @@ impl State {
             return None;
         }
         let edge = self.edges.get_mut(&from)?;
+        let before = (edge.connection.is_some(), edge.connections);
         let arrival = edge.note(direct, &body);
+        if before != (edge.connection.is_some(), edge.connections) {
+            // The neighbour has dropped what it got over a connection, or before one.
+            self.layer.link_down(now, &edge.name);
+            if edge.is_up() {
+                self.layer.link_up(now, &edge.name);
+            }
+        }
         let is_to_be_dialed = !edge.is_dialing && edge.is_to_be_dialed(id.pn, from);
         edge.is_dialing |= is_to_be_dialed;
         let name = edge.name.clone();

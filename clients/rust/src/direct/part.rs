@@ -110,6 +110,9 @@ impl DirectMember {
         let (sends, operation) = Default::default();
         let open = OpenPart { serial, seen: seen_sender, messages, sends, operation };
         let opened = self.with(|state, now| {
+            if self.has_ended() {
+                return Err(OpenError::NoPlace { gn: id.gn, pn: id.pn });
+            }
             if state.open.is_some() {
                 return Err(OpenError::Open { gn: id.gn, pn: id.pn });
             }
@@ -126,7 +129,8 @@ impl DirectMember {
                 Err(self.refused(Reason::TakesPartAlready, &error.to_string()))
             }
             Err(error @ OpenError::NoPlace { .. }) => {
-                Err(self.refused(Reason::NotAMember, &error.to_string()))
+                let refused = || self.refused(Reason::NotAMember, &error.to_string());
+                Err(self.end_error().unwrap_or_else(refused))
             }
         }
     }

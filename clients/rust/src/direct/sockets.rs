@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use fabricast_messages::MemberId;
 use parking_lot::Mutex;
-use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::connection::{Connection, GREETING_TIMEOUT, Greeting};
-use super::member::DirectMember;
+use super::member::{DirectMember, Expected};
 
 /// Connections that have not greeted, at most; further ones wait.
 const UNGREETED: usize = 64;
@@ -63,21 +62,19 @@ impl Sockets {
         members.insert(id, Arc::downgrade(member));
     }
 
-    /// Hands a connection to the membership that its greeting names. One that shows no valid secret
-    /// is closed without a word.
+    /// Hands a connection to the membership that its greeting names. One that does not prove to
+    /// know the edge's secrets is closed without a word.
     async fn greeted(&self, mut stream: TcpStream) {
-        let Ok(Ok(Some(greeting))) =
-            timeout(GREETING_TIMEOUT, Greeting::receive(&mut stream)).await
-        else {
-            return;
-        };
+        let Ok(Some(greeted)) = Greeting::receive(&mut stream).await else { return };
+        let greeting = greeted.greeting;
         let id = MemberId { gn: greeting.gn, pn: greeting.to };
         let member = self.members.lock().get(&id).and_then(Weak::upgrade);
         let Some(member) = member else { return };
-        let Some((edge, number)) = member.expects(&greeting) else { return };
-        let sent = timeout(GREETING_TIMEOUT, stream.write_u64_le(number)).await;
-        if let (Ok(Ok(())), Ok(connection)) = (sent, Connection::new(stream)) {
-            member.accepted(greeting.from, edge, Arc::new(connection), number);
+        let Some(Expected { edge, key, number }) = member.expects(&greeting) else { return };
+        if greeted.answer(&key, number, &mut stream).await.is_ok()
+            && let Ok(connection) = Connection::new(stream)
+        {
+            member.accepted(greeting.from, &edge, Arc::new(connection), number);
         }
     }
 }
@@ -89,7 +86,8 @@ async fn accept(listener: TcpListener, sockets: Weak<Sockets>) {
             Ok((stream, _)) => {
                 let Some(sockets) = sockets.upgrade() else { return };
                 tokio::spawn(async move {
-                    sockets.greeted(stream).await;
+                    // A connection that takes longer is closed.
+                    let _ = timeout(GREETING_TIMEOUT, sockets.greeted(stream)).await;
                     drop(permit);
                 });
             }

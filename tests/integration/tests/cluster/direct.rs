@@ -1,7 +1,11 @@
 //! The direct path: processes that run the message layer of their members themselves.
 
+use std::time::Duration;
+
 use fabricast_client::{Client, Error, Group, Message, Path, Reduction};
+use fabricast_groups::{Pn, Revision};
 use fabricast_integration::{Cluster, Layout, eventually, soon};
+use fabricast_messages::{Body, Hello, RosterChange};
 use fabricast_proto::v1;
 use fabricast_proto::v1::process_service_client::ProcessServiceClient;
 use fabricast_rpc::reason_of;
@@ -214,13 +218,13 @@ async fn a_path_is_opened_once_and_ends_with_a_frame_that_is_not_the_members_own
     }
 }
 
-/// Bytes that a process sends first, with secrets of its choice.
-fn greeting(gn: u64, ranks: [u32; 2], secrets: [&[u8]; 2]) -> Vec<u8> {
+/// Bytes that a process sends first, with a nonce and a proof of its choice.
+fn greeting(gn: u64, ranks: [u32; 2], last: [&[u8]; 3]) -> Vec<u8> {
     let mut bytes = b"\x89FCedge1".to_vec();
     bytes.extend(gn.to_le_bytes());
     ranks.iter().for_each(|rank| bytes.extend(rank.to_le_bytes()));
     bytes.extend(1_u64.to_le_bytes());
-    secrets.iter().for_each(|secret| bytes.extend(*secret));
+    last.iter().for_each(|bytes_of| bytes.extend(*bytes_of));
     bytes
 }
 
@@ -243,11 +247,12 @@ async fn strangers_are_not_answered_and_disturb_nobody() {
     let (theirs, none) = (end.token.as_slice(), [0; 16]);
     let greetings = [
         vec![b'x'; 1000],
-        greeting(gn, [2, 1], [&none, &none]),
-        greeting(gn, [2, 1], [&none, theirs]),
-        greeting(gn, [0, 1], [&none, theirs]),
-        greeting(gn, [2, 1], [theirs, theirs]),
-        greeting(gn + 1, [2, 1], [&none, theirs]),
+        greeting(gn, [2, 1], [&none, &none, &none]),
+        greeting(gn, [2, 1], [&none, theirs, theirs]),
+        greeting(gn, [0, 1], [&none, theirs, &none]),
+        greeting(gn, [0, 1], [theirs, theirs, theirs]),
+        greeting(gn, [1, 1], [&none, theirs, &none]),
+        greeting(gn + 1, [0, 1], [&none, theirs, &none]),
     ];
     for bytes in greetings {
         let mut stream = TcpStream::connect(&end.address).await.unwrap();
@@ -261,4 +266,94 @@ async fn strangers_are_not_answered_and_disturb_nobody() {
     drop((path, raw));
     let sums = all(&groups, |group| async move { group.all_reduce(Reduction::Sum, &[1]).await });
     assert_eq!(sums.await, vec![vec![2]; 2]);
+}
+
+/// Numbers of the links that a process is told of, in order of rank.
+fn links(place: &v1::DirectPlace) -> Vec<u64> {
+    place.parent.iter().chain(&place.children).map(|neighbor| neighbor.link).collect()
+}
+
+/// Sends best-effort messages until one arrives.
+async fn end_reaches(source: &Group, receiver: &Group) {
+    loop {
+        match tokio::time::timeout(Duration::from_secs(1), receiver.receive()).await {
+            Ok(message) if message.as_ref().is_ok_and(|one| one.payload == b"end") => return,
+            Ok(message) => assert!(message.is_ok()),
+            Err(_) => source.multicast_best_effort(b"end").await.unwrap(),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_takes_no_frames_or_sends_many_cuts_no_link_of_others() {
+    let cluster = Cluster::start(layout()).await;
+    let others = form(&cluster, "g", &["n9", "n12"]).await;
+    let last = settings(&cluster, "n0").process("last").path(Path::Agent);
+    let last = Client::attach(last).await.unwrap().join("g").await.unwrap();
+    last.take_part().await.unwrap();
+    // Two members of one process on n5: the links of the second are those of the first's node.
+    let mut raw = Raw::attach(&cluster, "raw").await;
+    let v1::Membership { gn, pn, .. } = raw.join("g").await;
+    let mut flooded = raw.open("g").await.unwrap();
+    let place = loop {
+        let place = soon(flooded.responses.message()).await.unwrap().unwrap().place;
+        if let Some(place) = place.filter(|place| links(place).iter().any(|link| *link != 0)) {
+            break place;
+        }
+    };
+    let client = Client::attach(settings(&cluster, "n9").process("witness")).await.unwrap();
+    client.join("h").await.unwrap().take_part().await.unwrap();
+    raw.join("h").await;
+    let mut witness = raw.open("h").await.unwrap();
+    let mut seen = Vec::new();
+    while seen.iter().all(|link| *link == 0) {
+        if let Some(place) = soon(witness.responses.message()).await.unwrap().unwrap().place {
+            seen = links(&place);
+        }
+    }
+    // It greets its neighbour and says that it takes part, so that it gets messages.
+    let neighbor = place.parent.as_ref().unwrap_or_else(|| &place.children[0]);
+    let frame = |body: &Body| v1::DirectFrame {
+        link: neighbor.link,
+        frame: Some(v1::LinkFrame {
+            gn,
+            from_pn: pn,
+            to_pn: neighbor.pn,
+            body: body.encode(),
+            direct: None,
+        }),
+    };
+    let life = Revision(place.joined_revision);
+    let hello = Hello { life, reply: true, hears: false, round: 0, decided: 0 };
+    let here = vec![(Pn(pn), life)];
+    let roster = RosterChange { whole: true, gone: Vec::new(), here };
+    let frames = [Body::Hello(hello), Body::Roster(roster)].iter().map(frame).collect();
+    flooded.requests.send(v1::OpenDirectPathRequest { frames, ..Default::default() }).unwrap();
+    soon(others[0].wait_for(4)).await.unwrap();
+    for _ in 0..400 {
+        others[0].multicast_best_effort(&[7; 100_000]).await.unwrap();
+    }
+    end_reaches(&others[0], &last).await; // it goes the same way, and later
+    // The process that took no frames has lost some, and begins anew.
+    let mut link = neighbor.link;
+    while link == neighbor.link {
+        if let Some(place) = soon(flooded.responses.message()).await.unwrap().unwrap().place {
+            link = links(&place)[0];
+        }
+    } // Frames that it sends wait at its agent, not in the queue of the link.
+    let query = v1::DirectFrame { link, ..frame(&Body::Query { number: 1 }) };
+    for _ in 0..4 {
+        let frames = vec![query.clone(); 2_000];
+        flooded.requests.send(v1::OpenDirectPathRequest { frames, ..Default::default() }).unwrap();
+    }
+    // The witness is told of every change of its links.
+    let told = tokio::time::timeout(Duration::from_secs(1), async {
+        loop {
+            let place = witness.responses.message().await.unwrap().unwrap().place;
+            if let Some(place) = place.filter(|place| links(place) != seen) {
+                break place;
+            }
+        }
+    });
+    assert!(told.await.is_err(), "a link was cut");
 }
