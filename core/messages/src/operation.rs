@@ -158,6 +158,8 @@ pub enum Gathered {
     Folded(Values),
     /// Separate contributions, ascending by the rank that they are from (in a scatter, for).
     Listed(Vec<(Pn, Item)>),
+    /// Contributions that are too long together ([`Limits::gathered`](crate::Limits)).
+    TooLong,
 }
 
 /// End of an operation, the same for all members that took part.
@@ -189,6 +191,12 @@ pub enum OperationError {
         one: String,
         /// Call of others.
         other: String,
+    },
+    /// The contributions have too many bytes together.
+    #[error("the contributions of all members have more than {limit} bytes together")]
+    TooLong {
+        /// Most bytes that they may have.
+        limit: usize,
     },
 }
 
@@ -294,7 +302,24 @@ impl Gathered {
                 items.sort_by_key(|(pn, _)| *pn);
                 true
             }
-            (Self::Nothing | Self::Folded(_) | Self::Listed(_), _) => false,
+            (one, other) if *one == Self::TooLong || other == Self::TooLong => {
+                *one = Self::TooLong;
+                true
+            }
+            (Self::Nothing | Self::Folded(_) | Self::Listed(_) | Self::TooLong, _) => false,
+        }
+    }
+
+    /// Returns the bytes of all contributions.
+    pub(crate) fn bytes(&self) -> usize {
+        let bytes = |item: &Item| match item {
+            Item::Bytes(bytes) => bytes.len(),
+            Item::Values(values) => values.bytes(),
+        };
+        match self {
+            Self::Nothing | Self::TooLong => 0,
+            Self::Folded(values) => values.bytes(),
+            Self::Listed(items) => items.iter().map(|(_, item)| bytes(item)).sum(),
         }
     }
 
@@ -367,7 +392,10 @@ impl Outcome {
                 let folded = prefix(items, Some(pn), call.reduction).ok().flatten();
                 folded.map_or(Answer::Nothing, Answer::Values)
             }
-            (_, Gathered::Nothing | Gathered::Folded(_) | Gathered::Listed(_)) => Answer::Nothing,
+            (
+                _,
+                Gathered::Nothing | Gathered::Folded(_) | Gathered::Listed(_) | Gathered::TooLong,
+            ) => Answer::Nothing,
         })
     }
 }

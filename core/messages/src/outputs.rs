@@ -20,6 +20,9 @@ pub struct Limits {
     pub packet: usize,
     /// Longest message, and longest contribution to an operation, in bytes.
     pub message: usize,
+    /// Contributions of all members to an operation, at most, in bytes: with what describes them
+    /// they fit a frame.
+    pub gathered: usize,
     /// Parts that a source may be ahead of the slowest member.
     pub window: u64,
     /// Parts of one member that wait for room in the window, at most.
@@ -40,6 +43,7 @@ impl Default for Limits {
             part: 3_968,
             packet: 4_096,
             message: 1 << 20,
+            gathered: 32 << 20,
             window: 64,
             backlog: 512,
             inbox: 256,

@@ -83,6 +83,7 @@ pub fn encode_operation_error(error: &OperationError) -> Status {
             Reason::MembersFailed.status(error.to_string(), &[("failed", &failed.join(","))])
         }
         OperationError::Differ { .. } => Reason::OperationsDiffer.status(error.to_string(), &[]),
+        OperationError::TooLong { .. } => Reason::PayloadTooLong.status(error.to_string(), &[]),
     }
 }
 

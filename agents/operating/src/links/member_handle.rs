@@ -129,7 +129,8 @@ impl MemberError {
             | Self::NotSent(SendError::NotOpen { .. } | SendError::NoRoom)
             | Self::NotStarted(StartError::NotOpen { .. }) => Reason::TakesNoPart,
             Self::NotSent(SendError::TooLong { .. })
-            | Self::NotStarted(StartError::TooLong { .. }) => Reason::PayloadTooLong,
+            | Self::NotStarted(StartError::TooLong { .. })
+            | Self::Failed(OperationError::TooLong { .. }) => Reason::PayloadTooLong,
             Self::NotStarted(StartError::Busy) => Reason::OperationRunning,
             Self::NotStarted(StartError::Reduction(_)) => Reason::ContributionInvalid,
             Self::Failed(OperationError::MembersFailed { .. }) => Reason::MembersFailed,

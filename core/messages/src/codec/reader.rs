@@ -182,6 +182,7 @@ impl<'a> Reader<'a> {
             0 => Gathered::Nothing,
             1 => Gathered::Folded(self.values()?),
             2 => Gathered::Listed(self.many(9, Self::item)?),
+            3 => Gathered::TooLong,
             other => return Err(value("kind of contributions", other)),
         })
     }
@@ -210,6 +211,7 @@ impl<'a> Reader<'a> {
             0 => Ok(self.gathered()?),
             1 => Err(OperationError::MembersFailed { failed: self.set()? }),
             2 => Err(OperationError::Differ { one: self.text()?, other: self.text()? }),
+            3 => Err(OperationError::TooLong { limit: self.length()? }),
             other => return Err(value("verdict", other)),
         };
         Ok(Outcome { number, participants, newest, verdict })

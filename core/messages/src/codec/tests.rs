@@ -42,13 +42,14 @@ fn gathered() -> Vec<Gathered> {
     let numbers = all_values().into_iter().map(|values| (Pn(2), Item::Values(values)));
     let listed = [bytes].into_iter().chain(numbers).collect();
     let folded = all_values().into_iter().map(Gathered::Folded);
-    folded.chain([Gathered::Nothing, Gathered::Listed(listed)]).collect()
+    folded.chain([Gathered::Nothing, Gathered::Listed(listed), Gathered::TooLong]).collect()
 }
 
 fn outcomes() -> Vec<Outcome> {
     let failed = set(&[0, u32::MAX]);
     let differ = OperationError::Differ { one: "a".to_owned(), other: "ä".to_owned() };
-    let errors = [OperationError::MembersFailed { failed }, differ].map(Err);
+    let long = OperationError::TooLong { limit: 1 << 20 };
+    let errors = [OperationError::MembersFailed { failed }, differ, long].map(Err);
     let verdicts = gathered().into_iter().map(Ok).chain(errors);
     let (participants, newest) = (set(&[1, 2, 3, 9]), Revision(1 << 40));
     let outcome =

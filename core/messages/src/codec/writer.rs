@@ -113,6 +113,7 @@ impl Writer {
     pub(super) fn gathered(&mut self, gathered: &Gathered) -> &mut Self {
         match gathered {
             Gathered::Nothing => self.byte(0),
+            Gathered::TooLong => self.byte(3),
             Gathered::Folded(values) => self.byte(1).values(values),
             Gathered::Listed(items) => {
                 self.byte(2).count(items.len());
@@ -143,6 +144,7 @@ impl Writer {
             Err(OperationError::Differ { one, other }) => {
                 self.byte(2).bytes(one.as_bytes()).bytes(other.as_bytes())
             }
+            Err(OperationError::TooLong { limit }) => self.byte(3).count(*limit),
         }
     }
 }

@@ -243,6 +243,9 @@ impl MemberEndpoint {
             } else if !merged.gathered.merge(merged.call.reduction, report.gathered) {
                 merged.other = Some(format!("{} with other values", merged.call));
             }
+            if merged.gathered.bytes() > self.limits.gathered {
+                merged.gathered = Gathered::TooLong;
+            }
         }
         merged.lost.extend(&self.operations.lost);
         Some(merged)
@@ -286,6 +289,9 @@ impl MemberEndpoint {
         }
         if !failed.is_empty() && (call.on_failure == OnFailure::Fail || !has_source) {
             return Err(OperationError::MembersFailed { failed });
+        }
+        if report.gathered == Gathered::TooLong {
+            return Err(OperationError::TooLong { limit: self.limits.gathered });
         }
         let settled = report.gathered.clone().settle(call);
         settled.map_err(|(one, other)| OperationError::Differ { one, other })

@@ -294,3 +294,26 @@ fn different_calls_fail_everywhere_and_say_which() {
     });
     assert!(all.iter().all(|got| matches!(got, Err(OperationError::Differ { .. }))));
 }
+
+#[test]
+fn contributions_that_are_too_long_together_end_the_operation_for_all() {
+    for count in [2, 5, 12] {
+        let limit = 100 * usize::try_from(count).unwrap() - 1;
+        let limits = Limits { gathered: limit, ..Limits::default() };
+        let mut world = World::new(u64::from(count), CALM, limits);
+        world.form(count);
+        let gather = |length: usize| {
+            move |pn: Pn| Operation::AllGather {
+                payload: vec![u8::try_from(pn.0).unwrap(); length],
+            }
+        };
+        for answer in run(&mut world, count, gather(100)) {
+            assert_eq!(answer, Err(OperationError::TooLong { limit }));
+        }
+        for answer in run(&mut world, count, gather(99)) {
+            assert!(
+                matches!(answer, Ok(Answer::Parts(parts)) if parts.iter().all(|(_, part)| part.len() == 99))
+            );
+        }
+    }
+}
