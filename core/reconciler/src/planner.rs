@@ -19,7 +19,8 @@ use fabricast_groups::names::EndpointName;
 use fabricast_groups::record::{Colors, Route, RouteState};
 use fabricast_routing::{
     BuildError, Change, EngineKind, EngineOptions, GroupPlan, HomedGroup, Plan, PortLoads,
-    RouteReason, RoutingEngine, TableImage, VirtualGroup, build_engine, virtual_group_entries,
+    RecordedChoice, RouteReason, RoutingEngine, TableImage, VirtualGroup, build_engine,
+    virtual_group_entries,
 };
 use fabricast_topology::{
     EndpointId, FatTree, Faults, Graph, Mgid, NotFatTree, PortId, SwitchId, TableEntry,
@@ -108,13 +109,15 @@ pub(crate) struct ReplacedTree {
     pub(crate) switches: Vec<SwitchId>,
 }
 
-/// The groups as a search for better homes needs them.
+/// The groups as a search for better homes, or a preview of faults, needs them.
 #[derive(Clone, Debug)]
 pub struct PlannedForSearch {
     /// Parts of the fabric that have failed.
     pub faults: Faults,
     /// Name of each planned group, and the group.
     pub groups: Vec<(String, HomedGroup)>,
+    /// Choices of the engine.
+    pub choices: Vec<RecordedChoice>,
 }
 
 impl Planner {
@@ -511,7 +514,8 @@ impl Planner {
             Some((group.name().to_owned(), homed))
         };
         let groups = directory.groups.iter().filter_map(planned).collect();
-        PlannedForSearch { faults: self.engine.faults().clone(), groups }
+        let choices = self.engine.choices();
+        PlannedForSearch { faults: self.engine.faults().clone(), groups, choices }
     }
 
     /// The engine's name and plan, and what it says of the topology.

@@ -16,6 +16,7 @@ mod c_mr4lms;
 mod capacity;
 mod change;
 mod explain;
+mod fault_preview;
 pub mod formats;
 mod group_tree;
 mod layers;
@@ -53,6 +54,7 @@ pub use explain::{
     ExplainedRoute, ExplainedTree, Explanation, Meeting, OtherSize, Sharer, Step, at_other_size,
     explain,
 };
+pub use fault_preview::{FaultPreview, KeptOut, PlannedFabric, PreviewError, preview_faults};
 pub use group_tree::GroupTree;
 pub use layers::{
     Grid, GridError, LayerPlan, LayerSize, Line, TooFewColors, assign_mgids, divide_colors,

@@ -118,7 +118,14 @@ const SWITCHES: &[Role] = &[SwitchAgent];
 type Calls = (&'static str, &'static [(&'static str, &'static [Role], Bound)]);
 
 const TABLE: &[Calls] = &[
-    ("AdministrationService", &[("GetServerInfo", ALL, Nothing)]),
+    (
+        "AdministrationService",
+        &[
+            ("GetServerInfo", ALL, Nothing),
+            ("GetMetrics", WATCHERS, Nothing),
+            ("ListAudit", WATCHERS, Nothing),
+        ],
+    ),
     (
         "TicService",
         &[
@@ -265,6 +272,8 @@ const TABLE: &[Calls] = &[
             ("ExplainRoute", WATCHERS, Nothing),
             ("ListTableDrifts", WATCHERS, Nothing),
             ("PlanRebalance", WATCHERS, Nothing),
+            ("PlanFaults", WATCHERS, Nothing),
+            ("ListLinkLoads", WATCHERS, Nothing),
             ("DownloadRecording", WATCHERS, Nothing),
         ],
     ),

@@ -58,4 +58,26 @@ impl v1::administration_service_server::AdministrationService for Administration
             leadership: self.leadership.as_ref().map(|ask| ask()),
         }))
     }
+
+    async fn get_metrics(
+        &self,
+        _request: Request<v1::GetMetricsRequest>,
+    ) -> Result<Response<v1::GetMetricsResponse>, Status> {
+        let text = fabricast_telemetry::metrics::text();
+        Ok(Response::new(v1::GetMetricsResponse { text }))
+    }
+
+    async fn list_audit(
+        &self,
+        _request: Request<v1::ListAuditRequest>,
+    ) -> Result<Response<v1::ListAuditResponse>, Status> {
+        let lines = fabricast_telemetry::latest_audit().into_iter().map(|line| v1::AuditLine {
+            time: Some(line.time.into()),
+            caller: line.caller,
+            call: line.call,
+            code: line.code,
+            request: line.request,
+        });
+        Ok(Response::new(v1::ListAuditResponse { lines: lines.collect() }))
+    }
 }

@@ -236,6 +236,8 @@ reasons! {
     NothingRecorded => FailedPrecondition / "NOTHING_RECORDED",
     /// The engine chooses the spanning trees of groups itself.
     NoHomes => FailedPrecondition / "NO_HOMES",
+    /// The plan of the running engine cannot be made again.
+    NotPredictable => FailedPrecondition / "NOT_PREDICTABLE",
     /// The store has no space left; nothing was changed.
     StoreFull => ResourceExhausted / "STORE_FULL",
     /// The store failed; nothing was acknowledged.

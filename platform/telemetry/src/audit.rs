@@ -4,6 +4,10 @@
 //! the role of a part that changed something by itself, such as `tic`. docs/metrics.md lists the
 //! lines of parts.
 
+use std::collections::VecDeque;
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
 use tracing::info;
 
 /// Target of the lines of the audit.
@@ -11,7 +15,33 @@ pub const TARGET: &str = "fabricast_audit";
 /// Longest request in a line, in characters; longer ones are cut.
 const LONGEST: usize = 1_000;
 
-/// Logs one line.
+/// Most lines that are kept.
+const KEPT: usize = 256;
+
+static LATEST: Mutex<VecDeque<AuditLine>> = Mutex::new(VecDeque::new());
+
+/// A line of the audit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditLine {
+    /// Time of the line.
+    pub time: SystemTime,
+    /// Identity or role.
+    pub caller: String,
+    /// Name of the call.
+    pub call: String,
+    /// gRPC code of the result.
+    pub code: String,
+    /// The request as JSON.
+    pub request: String,
+}
+
+/// The newest lines of this process, oldest first.
+#[must_use]
+pub fn latest() -> Vec<AuditLine> {
+    LATEST.lock().iter().cloned().collect()
+}
+
+/// Logs one line, and keeps it for [`latest`].
 ///
 /// - `caller`: identity or role.
 /// - `call`: name of the call: a verb and its object.
@@ -20,6 +50,18 @@ const LONGEST: usize = 1_000;
 pub fn audit(caller: &str, call: &str, code: &str, request: &str) {
     let request = shortened(request);
     info!(target: TARGET, caller, call, code, request, "changed");
+    let line = AuditLine {
+        time: SystemTime::now(),
+        caller: caller.to_owned(),
+        call: call.to_owned(),
+        code: code.to_owned(),
+        request,
+    };
+    let mut latest = LATEST.lock();
+    if latest.len() == KEPT {
+        latest.pop_front();
+    }
+    latest.push_back(line);
 }
 
 fn shortened(text: &str) -> String {
@@ -32,6 +74,16 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_newest_lines_are_kept() {
+        for number in 0..=KEPT {
+            audit("admin/ann", "DeleteGroup", "OK", &number.to_string());
+        }
+        let kept = latest();
+        let ends: Vec<&str> = [&kept[0], &kept[KEPT - 1]].map(|one| one.request.as_str()).into();
+        assert_eq!((kept.len(), ends), (KEPT, vec!["1", "256"]));
+    }
 
     #[test]
     fn only_the_beginning_of_a_long_request_is_kept() {

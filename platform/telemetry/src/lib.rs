@@ -22,7 +22,7 @@ use tracing_subscriber::{Registry, fmt, reload};
 
 use stamp::{Shape, Stamped};
 
-pub use audit::{TARGET as AUDIT_TARGET, audit};
+pub use audit::{AuditLine, TARGET as AUDIT_TARGET, audit, latest as latest_audit};
 
 /// Environment variable that overrides the filter given to [`init`].
 pub const FILTER_VARIABLE: &str = "FABRICAST_LOG";
@@ -40,6 +40,7 @@ pub const FILTER_VARIABLE: &str = "FABRICAST_LOG";
 /// [`InitError::BadFilter`] and [`InitError::UnsupportedFilter`] have to be corrected by the
 /// operator; [`InitError::AlreadyStarted`] is a fault of the program.
 pub fn init(service: &'static str, format: Format, filter: &str) -> Result<Guard, InitError> {
+    metrics::name_service(service);
     let from_environment = std::env::var(FILTER_VARIABLE).ok().filter(|text| !text.is_empty());
     let fixed = from_environment.is_some();
     let filter = parse_filter(from_environment.as_deref().unwrap_or(filter))?;

@@ -11,8 +11,8 @@ mod labelled;
 mod limited;
 mod process;
 
-use std::sync::LazyLock;
 use std::sync::atomic::AtomicU64;
+use std::sync::{LazyLock, OnceLock};
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::family::Family;
@@ -119,6 +119,21 @@ pub(crate) fn registry(service: &'static str) -> Registry {
     LIMITED.register(&mut registry);
     registry.register_collector(Box::new(process::ProcessCollector));
     registry
+}
+
+static SERVICE: OnceLock<&str> = OnceLock::new();
+
+/// Sets the part that runs in this process, for [`text`]; only the first call counts.
+pub(crate) fn name_service(service: &'static str) {
+    SERVICE.get_or_init(|| service);
+}
+
+/// All metrics of this process in the OpenMetrics text format.
+#[must_use]
+pub fn text() -> String {
+    static REGISTRY: LazyLock<Registry> =
+        LazyLock::new(|| registry(SERVICE.get().copied().unwrap_or("unnamed")));
+    exposition(&REGISTRY)
 }
 
 /// Encodes all metrics of a registry.

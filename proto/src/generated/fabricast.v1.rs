@@ -46,6 +46,46 @@ pub struct PeerAddress {
     #[prost(string, tag = "2")]
     pub address: ::prost::alloc::string::String,
 }
+/// Request of GetMetrics.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetMetricsRequest {}
+/// Response of GetMetrics.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetMetricsResponse {
+    /// The metrics in the OpenMetrics text format, as GET /metrics has them.
+    #[prost(string, tag = "1")]
+    pub text: ::prost::alloc::string::String,
+}
+/// Request of ListAudit.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListAuditRequest {}
+/// Response of ListAudit.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListAuditResponse {
+    /// The newest lines since the start of the process, at most 256, oldest first. Those of all parts
+    /// that run in one process.
+    #[prost(message, repeated, tag = "1")]
+    pub lines: ::prost::alloc::vec::Vec<AuditLine>,
+}
+/// A line of the audit: a change, and who made it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AuditLine {
+    /// Time of the change.
+    #[prost(message, optional, tag = "1")]
+    pub time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Identity of a person or of a program that acts as one, or the role of a part.
+    #[prost(string, tag = "2")]
+    pub caller: ::prost::alloc::string::String,
+    /// Name of the call: a verb and its object.
+    #[prost(string, tag = "3")]
+    pub call: ::prost::alloc::string::String,
+    /// gRPC code of the result, such as OK.
+    #[prost(string, tag = "4")]
+    pub code: ::prost::alloc::string::String,
+    /// The request as JSON, cut after a thousand characters.
+    #[prost(string, tag = "5")]
+    pub request: ::prost::alloc::string::String,
+}
 /// Generated client implementations.
 pub mod administration_service_client {
     #![allow(
@@ -159,6 +199,48 @@ pub mod administration_service_client {
                 )
                 .await
         }
+        /// Returns the metrics of this process.
+        /// Errors: none of its own.
+        pub async fn get_metrics(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetMetricsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetMetricsResponse>,
+            tonic::Status,
+        > {
+            let method = GrpcMethod::new(
+                "fabricast.v1.AdministrationService",
+                "GetMetrics",
+            );
+            crate::calls::unary(
+                    &mut self.inner,
+                    "/fabricast.v1.AdministrationService/GetMetrics",
+                    method,
+                    request.into_request(),
+                )
+                .await
+        }
+        /// Lists the latest lines of the audit that this process has written.
+        /// Errors: none of its own.
+        pub async fn list_audit(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListAuditRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListAuditResponse>,
+            tonic::Status,
+        > {
+            let method = GrpcMethod::new(
+                "fabricast.v1.AdministrationService",
+                "ListAudit",
+            );
+            crate::calls::unary(
+                    &mut self.inner,
+                    "/fabricast.v1.AdministrationService/ListAudit",
+                    method,
+                    request.into_request(),
+                )
+                .await
+        }
     }
 }
 /// Generated server implementations.
@@ -181,6 +263,24 @@ pub mod administration_service_server {
             request: tonic::Request<super::GetServerInfoRequest>,
         ) -> std::result::Result<
             tonic::Response<super::GetServerInfoResponse>,
+            tonic::Status,
+        >;
+        /// Returns the metrics of this process.
+        /// Errors: none of its own.
+        async fn get_metrics(
+            &self,
+            request: tonic::Request<super::GetMetricsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetMetricsResponse>,
+            tonic::Status,
+        >;
+        /// Lists the latest lines of the audit that this process has written.
+        /// Errors: none of its own.
+        async fn list_audit(
+            &self,
+            request: tonic::Request<super::ListAuditRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListAuditResponse>,
             tonic::Status,
         >;
     }
@@ -278,6 +378,40 @@ pub mod administration_service_server {
                                     &inner,
                                     request,
                                 )
+                                .await
+                        },
+                    )
+                }
+                "/fabricast.v1.AdministrationService/GetMetrics" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_unary(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as AdministrationService>::get_metrics(&inner, request)
+                                .await
+                        },
+                    )
+                }
+                "/fabricast.v1.AdministrationService/ListAudit" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_unary(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as AdministrationService>::list_audit(&inner, request)
                                 .await
                         },
                     )
@@ -12967,6 +13101,90 @@ pub struct RebalanceFigures {
     #[prost(double, tag = "6")]
     pub mean_tfi: f64,
 }
+/// Request of PlanFaults.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlanFaultsRequest {
+    /// Optional. Parts that would fail.
+    #[prost(message, repeated, tag = "1")]
+    pub failed: ::prost::alloc::vec::Vec<Element>,
+    /// Optional. Parts that would work again. One of both lists has an element.
+    #[prost(message, repeated, tag = "2")]
+    pub healed: ::prost::alloc::vec::Vec<Element>,
+    /// Optional. Name of the group whose links are wanted; the other groups are told without them.
+    #[prost(string, tag = "3")]
+    pub links_of: ::prost::alloc::string::String,
+}
+/// Response of PlanFaults.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlanFaultsResponse {
+    /// Groups with another route or other members cut off, by name, at most 1000.
+    #[prost(message, repeated, tag = "1")]
+    pub changes: ::prost::alloc::vec::Vec<RouteChange>,
+    /// Number of all such groups.
+    #[prost(uint32, tag = "2")]
+    pub changed_groups: u32,
+    /// The plan as it is.
+    #[prost(message, optional, tag = "3")]
+    pub before: ::core::option::Option<PlanFigures>,
+    /// The plan as it would be.
+    #[prost(message, optional, tag = "4")]
+    pub after: ::core::option::Option<PlanFigures>,
+}
+/// A route now, and as it would be.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RouteChange {
+    /// The route now.
+    #[prost(message, optional, tag = "1")]
+    pub before: ::core::option::Option<RouteExplanation>,
+    /// The route as it would be.
+    #[prost(message, optional, tag = "2")]
+    pub after: ::core::option::Option<RouteExplanation>,
+}
+/// Figures of a plan.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct PlanFigures {
+    /// Groups with a tree.
+    #[prost(uint32, tag = "1")]
+    pub routed_groups: u32,
+    /// Largest number of groups whose packets cross one link between switches (EFI).
+    #[prost(uint32, tag = "2")]
+    pub max_efi: u32,
+    /// Mean EFI over the links between switches that carry a group.
+    #[prost(double, tag = "3")]
+    pub mean_efi: f64,
+    /// Largest number of groups that share one tree (TFI).
+    #[prost(uint32, tag = "4")]
+    pub max_tfi: u32,
+    /// Mean TFI over the trees.
+    #[prost(double, tag = "5")]
+    pub mean_tfi: f64,
+    /// Largest number of entries used in one table.
+    #[prost(uint32, tag = "6")]
+    pub used_entries: u32,
+}
+/// Request of ListLinkLoads.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListLinkLoadsRequest {}
+/// Response of ListLinkLoads.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListLinkLoadsResponse {
+    /// Switches with a link that carries a group, by node id.
+    #[prost(message, repeated, tag = "1")]
+    pub switches: ::prost::alloc::vec::Vec<SwitchLinkLoads>,
+}
+/// The links of a switch that carry groups. A link between two switches is listed at one of them.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SwitchLinkLoads {
+    /// Node id.
+    #[prost(string, tag = "1")]
+    pub switch_name: ::prost::alloc::string::String,
+    /// Ports of the links, rising.
+    #[prost(uint32, repeated, tag = "2")]
+    pub ports: ::prost::alloc::vec::Vec<u32>,
+    /// Groups whose packets cross the link at the port in the same place.
+    #[prost(uint32, repeated, tag = "3")]
+    pub groups: ::prost::alloc::vec::Vec<u32>,
+}
 /// Generated client implementations.
 pub mod route_service_client {
     #![allow(
@@ -13137,6 +13355,44 @@ pub mod route_service_client {
                 )
                 .await
         }
+        /// Plans the routes that groups would have if some parts of the fabric failed or worked again;
+        /// changes nothing. Takes up to some seconds.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, NOT_FOUND / UNKNOWN_ELEMENT, FAILED_PRECONDITION /
+        /// NOT_PREDICTABLE where the plan cannot be made again, UNAVAILABLE / NOT_LEADER.
+        pub async fn plan_faults(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PlanFaultsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PlanFaultsResponse>,
+            tonic::Status,
+        > {
+            let method = GrpcMethod::new("fabricast.v1.RouteService", "PlanFaults");
+            crate::calls::unary(
+                    &mut self.inner,
+                    "/fabricast.v1.RouteService/PlanFaults",
+                    method,
+                    request.into_request(),
+                )
+                .await
+        }
+        /// Lists the links that carry groups, with the number of groups whose packets cross each (EFI).
+        /// Errors: UNAVAILABLE / NOT_LEADER.
+        pub async fn list_link_loads(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListLinkLoadsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListLinkLoadsResponse>,
+            tonic::Status,
+        > {
+            let method = GrpcMethod::new("fabricast.v1.RouteService", "ListLinkLoads");
+            crate::calls::unary(
+                    &mut self.inner,
+                    "/fabricast.v1.RouteService/ListLinkLoads",
+                    method,
+                    request.into_request(),
+                )
+                .await
+        }
         /// Returns the recording of the latest inputs, a file for `fabricast debug replay`, in parts of
         /// 1 MiB at most.
         /// Errors: UNAVAILABLE / NOT_LEADER, FAILED_PRECONDITION / NOTHING_RECORDED.
@@ -13218,6 +13474,26 @@ pub mod route_service_server {
             request: tonic::Request<super::PlanRebalanceRequest>,
         ) -> std::result::Result<
             tonic::Response<super::PlanRebalanceResponse>,
+            tonic::Status,
+        >;
+        /// Plans the routes that groups would have if some parts of the fabric failed or worked again;
+        /// changes nothing. Takes up to some seconds.
+        /// Errors: INVALID_ARGUMENT / FIELD_MISSING, NOT_FOUND / UNKNOWN_ELEMENT, FAILED_PRECONDITION /
+        /// NOT_PREDICTABLE where the plan cannot be made again, UNAVAILABLE / NOT_LEADER.
+        async fn plan_faults(
+            &self,
+            request: tonic::Request<super::PlanFaultsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PlanFaultsResponse>,
+            tonic::Status,
+        >;
+        /// Lists the links that carry groups, with the number of groups whose packets cross each (EFI).
+        /// Errors: UNAVAILABLE / NOT_LEADER.
+        async fn list_link_loads(
+            &self,
+            request: tonic::Request<super::ListLinkLoadsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListLinkLoadsResponse>,
             tonic::Status,
         >;
         /// Server streaming response type for the DownloadRecording method.
@@ -13381,6 +13657,38 @@ pub mod route_service_server {
                         req,
                         |request| async move {
                             <T as RouteService>::plan_rebalance(&inner, request).await
+                        },
+                    )
+                }
+                "/fabricast.v1.RouteService/PlanFaults" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_unary(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as RouteService>::plan_faults(&inner, request).await
+                        },
+                    )
+                }
+                "/fabricast.v1.RouteService/ListLinkLoads" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_unary(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as RouteService>::list_link_loads(&inner, request).await
                         },
                     )
                 }

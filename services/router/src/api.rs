@@ -15,6 +15,7 @@ use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
 use crate::control_loop::Query;
+use crate::faults::FaultsError;
 use crate::standby::ActiveRouter;
 
 /// Longest wait for the TIC when it is asked for its revision.
@@ -128,6 +129,46 @@ impl RouteService for RouteServer {
         });
         let refused = |error: HomeError| Reason::NoHomes.status(error.to_string(), &[]);
         answer.await.map_err(|_| stopping())?.map(Response::new).map_err(refused)
+    }
+
+    async fn plan_faults(
+        &self,
+        request: Request<v1::PlanFaultsRequest>,
+    ) -> Result<Response<v1::PlanFaultsResponse>, Status> {
+        let request = request.into_inner();
+        if request.failed.is_empty() && request.healed.is_empty() {
+            let text = "failed, healed: at least one part has to be named";
+            return Err(Reason::FieldMissing.status(text, &[("field", "failed")]));
+        }
+        if self.active.own_term() == 0 {
+            return Err(self.not_active());
+        }
+        // One at a time, as with searches: each takes a processor.
+        let stopping = || Reason::ShuttingDown.status("the route service is stopping", &[]);
+        let permit = Arc::clone(&self.searches).acquire_owned().await.map_err(|_| stopping())?;
+        let query = self.query(Query::Faults).await?;
+        let answer = tokio::task::spawn_blocking(move || {
+            let _permit = permit; // held to the end, also if the caller goes away
+            query.answer(&request)
+        });
+        let refused = |error: FaultsError| match error {
+            FaultsError::UnknownElement => Reason::UnknownElement.status(error.to_string(), &[]),
+            FaultsError::Preview(error) => Reason::NotPredictable.status(error.to_string(), &[]),
+        };
+        answer.await.map_err(|_| stopping())?.map(Response::new).map_err(refused)
+    }
+
+    async fn list_link_loads(
+        &self,
+        _request: Request<v1::ListLinkLoadsRequest>,
+    ) -> Result<Response<v1::ListLinkLoadsResponse>, Status> {
+        if self.active.own_term() == 0 {
+            return Err(self.not_active());
+        }
+        let status = self.query(Query::Status).await?;
+        let loads = tokio::task::spawn_blocking(move || status.link_loads());
+        let stopping = |_| Reason::ShuttingDown.status("the route service is stopping", &[]);
+        loads.await.map_err(stopping).map(Response::new)
     }
 
     async fn download_recording(

@@ -9,7 +9,7 @@ use fabricast_reconciler::{
     Event, Generations, Input, Output, PlannedForSearch, Recorder, Recording, Renewal, Reply,
     RouteExplanation, Setup, TurnEnd, WatchEvent,
 };
-use fabricast_routing::HomeSearch;
+use fabricast_routing::{HomeSearch, PlannedFabric};
 use fabricast_rpc::Backoff;
 use fabricast_telemetry::audit;
 use fabricast_telemetry::traces::{Side, Span};
@@ -21,6 +21,7 @@ use tracing::{info, warn};
 use crate::better_homes::HomeQuery;
 use crate::counters::Loads;
 use crate::environment::Environment;
+use crate::faults::FaultQuery;
 use crate::run_error::RunError;
 use crate::settings::RoutingSettings;
 use crate::status::PlanStatus;
@@ -39,6 +40,8 @@ pub(crate) enum Query {
     Drifts(oneshot::Sender<v1::ListTableDriftsResponse>),
     /// The planned groups, to look for better homes.
     Homes(oneshot::Sender<HomeQuery>),
+    /// The planned groups, to plan them with other faults.
+    Faults(oneshot::Sender<FaultQuery>),
     /// The recording, without the text of the topology; `None` if nothing is recorded.
     Recording(oneshot::Sender<Option<(Recording, Arc<Graph>)>>),
 }
@@ -319,12 +322,20 @@ impl<O: Environment> ControlLoop<O> {
             }
             Query::Homes(reply) => {
                 let RoutingSettings { engine, engine_options, .. } = self.settings;
-                let PlannedForSearch { faults, groups } = self.reconciler.planned_groups();
+                let PlannedForSearch { faults, groups, .. } = self.reconciler.planned_groups();
                 let (names, groups) = groups.into_iter().unzip();
                 let graph = self.topology.graph.clone();
                 let options = engine_options;
                 let search = HomeSearch { graph, kind: engine, options, faults, groups };
                 drop(reply.send(HomeQuery { search, names }));
+            }
+            Query::Faults(reply) => {
+                let RoutingSettings { engine: kind, engine_options: options, .. } = self.settings;
+                let PlannedForSearch { faults, groups, choices } = self.reconciler.planned_groups();
+                let (names, groups) = groups.into_iter().unzip();
+                let graph = self.topology.graph.clone();
+                let now = PlannedFabric { graph, kind, options, faults, groups, choices };
+                drop(reply.send(FaultQuery { now, names }));
             }
             Query::Recording(reply) => {
                 let now = self.environment.now();

@@ -14,6 +14,7 @@ mod control_loop;
 mod counters;
 mod default_engine;
 mod environment;
+mod faults;
 mod gauges;
 mod grpc;
 mod run_error;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fabricast_proto::v1;
-use fabricast_routing::{GroupPlan, Plan, metrics};
-use fabricast_topology::{Graph, Mgid};
+use fabricast_routing::{GroupPlan, Plan, efi_by_port, metrics};
+use fabricast_topology::{Graph, Mgid, Peer, PortId, SwitchId};
 
 /// The status of the route service, and the plan that its figures are computed from.
 #[derive(Debug)]
@@ -38,5 +38,29 @@ impl PlanStatus {
         status.mean_tfi = figures.mean_tfi;
         status.used_entries = figures.max_entries;
         status
+    }
+
+    /// Counts the groups of each link that carries some; a link between switches is listed at its
+    /// lower-numbered port.
+    ///
+    /// Cost: linear in the ports of all trees.
+    pub(crate) fn link_loads(&self) -> v1::ListLinkLoadsResponse {
+        let Self { graph, plan, .. } = self;
+        let efi = efi_by_port(graph, plan);
+        let is_listed = |port: &PortId| match graph.peer(*port) {
+            Peer::Switch(other) => *port < other,
+            Peer::Endpoint(_) => true,
+            Peer::None => false,
+        };
+        let of = |switch: SwitchId| {
+            let used = graph.ports(switch).filter(|port| efi[port.index()] > 0);
+            let used: Vec<PortId> = used.filter(is_listed).collect();
+            (!used.is_empty()).then(|| v1::SwitchLinkLoads {
+                switch_name: graph.switch_name(switch).to_owned(),
+                ports: used.iter().map(|port| graph.port_number(*port).into()).collect(),
+                groups: used.iter().map(|port| efi[port.index()]).collect(),
+            })
+        };
+        v1::ListLinkLoadsResponse { switches: graph.switches().filter_map(of).collect() }
     }
 }

@@ -252,7 +252,7 @@ pub(crate) fn encode_explanation(
 }
 
 /// Encodes a link of a tree; `None` if nothing is at the port.
-fn encode_link(graph: &Graph, port: PortId, tree: u8) -> Option<v1::TreeLink> {
+pub(crate) fn encode_link(graph: &Graph, port: PortId, tree: u8) -> Option<v1::TreeLink> {
     let (peer, peer_port) = match graph.peer(port) {
         Peer::Endpoint(endpoint) => (graph.endpoint_name(endpoint), 0),
         Peer::Switch(other) => {

@@ -5,6 +5,7 @@ mod better_homes;
 mod dynamic_pairs;
 mod dynamic_root;
 mod fabrics;
+mod fault_preview;
 mod hybrid;
 mod incremental;
 mod known_cases;

@@ -26,6 +26,7 @@ mod needs_etcd;
 mod needs_openmpi;
 mod needs_python;
 mod needs_root;
+mod previews;
 mod processes;
 mod rebalance;
 mod reflection;

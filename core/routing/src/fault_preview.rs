@@ -1,0 +1,118 @@
+//! Plans the groups as they would be if parts of the fabric failed or worked again.
+//!
+//! An engine is brought to the state of the running one: faults, groups, then its recorded choices.
+//! The faults are changed there. So the plan is the one that the running engine would make of the
+//! same change, as long as the groups stay and no newer loads of ports arrive.
+//!
+//! Invariants
+//! - PREVIEW-1: with unchanged faults, no group changes.
+
+use std::sync::Arc;
+
+use fabricast_topology::{FatTree, Faults, Graph, Mgid};
+use thiserror::Error;
+
+use crate::better_homes::HomedGroup;
+use crate::build_engine::build_engine;
+use crate::change::{Change, ChangeError};
+use crate::plan::Plan;
+use crate::routing_engine::{
+    BuildError, EngineKind, EngineOptions, RecordedChoice, RestoreError, RoutingEngine,
+};
+
+/// The fabric and the groups as they are.
+#[derive(Clone, Debug)]
+pub struct PlannedFabric {
+    /// The fabric.
+    pub graph: Arc<Graph>,
+    /// Engine that plans the groups.
+    pub kind: EngineKind,
+    /// Its options.
+    pub options: EngineOptions,
+    /// Parts of the fabric that have failed.
+    pub faults: Faults,
+    /// The groups.
+    pub groups: Vec<HomedGroup>,
+    /// Choices of the engine ([`RoutingEngine::choices`]).
+    pub choices: Vec<RecordedChoice>,
+}
+
+/// The plan now, and with other faults.
+#[derive(Debug)]
+pub struct FaultPreview {
+    /// The plan now.
+    pub before: Plan,
+    /// The plan with the other faults.
+    pub after: Plan,
+    /// Groups with another route or other members cut off, rising.
+    pub changed: Vec<Mgid>,
+    /// Exclusive groups that get no route, as they would have to share it.
+    pub kept_out: Vec<KeptOut>,
+}
+
+/// An exclusive group that would have to share its tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptOut {
+    /// The group.
+    pub mgid: Mgid,
+    /// Groups that it would share the tree with.
+    pub others: usize,
+}
+
+/// Why the plan cannot be made again.
+#[derive(Debug, Error)]
+pub enum PreviewError {
+    /// The engine cannot be made.
+    #[error(transparent)]
+    Engine(#[from] BuildError),
+    /// The engine refuses a group.
+    #[error("the groups cannot be planned: {0}")]
+    Group(#[from] ChangeError),
+    /// A choice does not fit.
+    #[error("the choices of the engine do not fit: {0}")]
+    Choice(#[from] RestoreError),
+}
+
+/// Plans the groups with other faults.
+///
+/// Cost: a plan from scratch, and what the faults change.
+///
+/// # Errors
+///
+/// [`PreviewError`] if the engine does not take the groups or choices.
+pub fn preview_faults(now: &PlannedFabric, faults: Faults) -> Result<FaultPreview, PreviewError> {
+    let PlannedFabric { graph, kind, options, groups, choices, .. } = now;
+    let fat_tree = FatTree::detect(graph).ok().map(Arc::new);
+    let mut engine = build_engine(*kind, Arc::clone(graph), fat_tree, *options)?;
+    engine.set_faults(now.faults.clone());
+    let put = |group: &HomedGroup| Change::Put { mgid: group.home, members: group.members.clone() };
+    engine.apply(&groups.iter().map(put).collect::<Vec<_>>())?;
+    engine.restore(choices)?;
+    let before = engine.plan().clone();
+    engine.set_faults(faults);
+    let kept_out = keep_out_exclusive(engine.as_mut(), groups)?;
+    let after = engine.plan().clone();
+    let mut changed = after.changed_groups(&before);
+    changed.extend(kept_out.iter().map(|one| one.mgid));
+    changed.sort_unstable();
+    changed.dedup();
+    Ok(FaultPreview { before, after, changed, kept_out })
+}
+
+/// Takes exclusive groups out that share a tree; a group never shares again what it has left.
+fn keep_out_exclusive(
+    engine: &mut dyn RoutingEngine,
+    groups: &[HomedGroup],
+) -> Result<Vec<KeptOut>, ChangeError> {
+    let kept_out = |group: &HomedGroup| {
+        let shared = engine.plan().virtual_group_of(group.home)?;
+        let others = shared.groups.len().saturating_sub(1);
+        (others > 0).then_some(KeptOut { mgid: group.home, others })
+    };
+    let exclusive = groups.iter().filter(|group| group.exclusive);
+    let kept_out: Vec<KeptOut> = exclusive.filter_map(kept_out).collect();
+    let deletions: Vec<Change> =
+        kept_out.iter().map(|one| Change::Delete { mgid: one.mgid }).collect();
+    engine.apply(&deletions)?;
+    Ok(kept_out)
+}

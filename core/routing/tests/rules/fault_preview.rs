@@ -1,0 +1,97 @@
+//! Laws of previews of faults.
+
+use fabricast_routing::{EngineOptions, HomedGroup, PlannedFabric, RoutingEngine, preview_faults};
+use fabricast_topology::{Faults, Mgid, PortId, SwitchId};
+use proptest::prelude::*;
+
+use crate::fabrics::{any_way, fabric, make, steps};
+
+fn now(engine: &dyn RoutingEngine, options: EngineOptions) -> PlannedFabric {
+    let homed = |mgid: Mgid| {
+        let mut members = engine.members(mgid).expect("it is listed");
+        members.sort_unstable();
+        HomedGroup { home: mgid, members, exclusive: false }
+    };
+    PlannedFabric {
+        graph: engine.graph().clone(),
+        kind: engine.kind(),
+        options,
+        faults: engine.faults().clone(),
+        groups: engine.groups().into_iter().map(homed).collect(),
+        choices: engine.choices(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// PREVIEW-1; and a preview is the plan that the engine makes when the faults come.
+    #[test]
+    fn a_preview_is_what_comes(
+        fabric in fabric(), colors in 1u16..5, way in any_way(), history in steps(30),
+        switch in any::<prop::sample::Index>(), port in any::<prop::sample::Index>(),
+    ) {
+        let mut engine = fabric.engine(colors, way);
+        for step in &history {
+            make(&mut engine, &fabric.graph, step);
+        }
+        let options = EngineOptions {
+            fault_tolerant: engine.plan().is_dual(),
+            ..EngineOptions::new(colors, way.0)
+        };
+        let now = now(&engine, options);
+        let same = preview_faults(&now, now.faults.clone()).expect("it is planned already");
+        prop_assert_eq!(&same.before, engine.plan());
+        prop_assert_eq!(same.changed, vec![]);
+
+        let mut faults: Faults = now.faults.clone();
+        let number = |index: prop::sample::Index, of: usize| {
+            u32::try_from(index.index(of)).expect("a small fabric")
+        };
+        faults.fail_switch(SwitchId(number(switch, fabric.graph.switch_count())));
+        faults.fail_link(&fabric.graph, PortId(number(port, fabric.graph.port_count())));
+        let preview = preview_faults(&now, faults.clone()).expect("faults are never refused");
+        let before = engine.plan().clone();
+        engine.set_faults(faults);
+        prop_assert_eq!(preview.changed, engine.plan().changed_groups(&before));
+        prop_assert_eq!(&preview.after, engine.plan());
+    }
+}
+
+/// An exclusive group whose own tree fails does not go to the tree of another one.
+#[test]
+fn an_exclusive_group_without_a_tree_of_its_own_is_kept_out() {
+    let spec = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nendpoints_per_leaf = 2";
+    let fabric = crate::fabrics::Fabric::new(spec.to_owned(), None).expect("a fat tree");
+    // One color and two spines: two trees, one for each group.
+    let group = |home: u32, exclusive| HomedGroup {
+        home: Mgid(home),
+        members: [0, 2].map(|at| fabricast_topology::EndpointId(at + home % 2)).to_vec(),
+        exclusive,
+    };
+    let tables = fabricast_topology::TableKind::PerPort;
+    let with = |other: u32| PlannedFabric {
+        graph: fabric.graph.clone(),
+        kind: "c-mr4lms-fixed".parse().expect("an engine"),
+        options: EngineOptions::new(1, tables),
+        faults: Faults::new(),
+        groups: vec![group(0, true), group(other, false)],
+        choices: Vec::new(),
+    };
+    let root = |plan: &fabricast_routing::Plan, mgid| plan.virtual_group_of(Mgid(mgid))?.root;
+    let apart = [1, 3, 5, 7].map(|other| (other, with(other))).into_iter().find(|(other, now)| {
+        let same = preview_faults(now, Faults::new()).expect("it can be planned");
+        root(&same.before, 0) != root(&same.before, *other)
+    });
+    let (other, now) = apart.expect("there are two trees");
+    let before = preview_faults(&now, Faults::new()).expect("it can be planned").before;
+    let mut faults = Faults::new();
+    faults.fail_switch(root(&before, 0).expect("it has a tree"));
+    let preview = preview_faults(&now, faults).expect("it can be planned");
+    let kept: Vec<(u32, usize)> =
+        preview.kept_out.iter().map(|one| (one.mgid.0, one.others)).collect();
+    assert_eq!(kept, [(0, 1)]);
+    assert_eq!(root(&preview.after, 0), None);
+    assert_eq!(root(&preview.after, other), root(&before, other));
+    assert!(preview.changed.contains(&Mgid(0)));
+}
