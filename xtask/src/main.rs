@@ -52,6 +52,9 @@ usage: cargo xtask <verb>
   alerts            make faults in two small clusters, wait until a real Prometheus and Alertmanager tell of
                     each, mend them, and run every query of the dashboard; left out aloud where the two cannot
                     be installed
+  console           open every view of the console of 40 448 nodes in Chromium, with the optimized binary, print
+                    the figures of docs/console.md, and make the pictures in docs/pictures anew (some minutes);
+                    left out aloud where there is no browser
   kubernetes        render the overlays of deploy/kubernetes and check them without a cluster; left out aloud
                     where kubectl is missing
   check             formatting, lints, documentation and tidy; writes nothing
@@ -106,6 +109,7 @@ fn main() -> Result<ExitCode> {
         ["e2e"] => e2e::run(&root, false)?,
         ["e2e", "--short"] => e2e::run(&root, true)?,
         ["alerts"] => steps::alerts(&root)?,
+        ["console"] => steps::console(&root)?,
         ["kubernetes"] => kubernetes::run(&root)?,
         ["check"] => steps::check(&root)?,
         ["fix"] => steps::fix(&root)?,

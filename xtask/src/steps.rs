@@ -75,6 +75,29 @@ pub(crate) fn alerts(root: &Path) -> Result<bool> {
     Ok(steps.end())
 }
 
+/// Measures the console of 40 448 nodes in a real browser, prints the figures of docs/console.md,
+/// and makes the pictures of that page anew. `false` if a view is not as it should be.
+///
+/// # Errors
+///
+/// A command that cannot be started.
+pub(crate) fn console(root: &Path) -> Result<bool> {
+    if let Some(missing) = setup::set_up_one(root, "chromium") {
+        println!("== left out: {missing}");
+        return Ok(true);
+    }
+    let mut steps = Steps::new(root);
+    steps.environment.push(("PATH", setup::path()));
+    steps.environment.push(("FABRICAST_TESTED", root.join("target/release/fabricast").into()));
+    steps.cargo("build", "build --quiet --release --package fabricast-cli")?;
+    let test = "test --quiet --package fabricast-cli --test cli";
+    steps.cargo(
+        "console",
+        &format!("{test} -- --ignored --nocapture --test-threads 1 needs_chromium"),
+    )?;
+    Ok(steps.end())
+}
+
 /// Checks everything that can be checked without running the program; writes nothing.
 ///
 /// # Errors

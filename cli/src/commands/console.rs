@@ -49,6 +49,10 @@ pub(crate) struct ConsoleArgs {
     /// sign in with, of readers and administrators.
     #[arg(long, value_name = "DIR")]
     tls: Option<PathBuf>,
+    /// Folder with results of `fabricast eval` or `fabricast plan`, to be shown beside the running
+    /// control plane.
+    #[arg(long, value_name = "DIR")]
+    evaluation: Option<PathBuf>,
     /// Another name that viewers call the console by, such as that of a proxy; may be repeated.
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
@@ -85,7 +89,7 @@ impl Run for ConsoleArgs {
         let mut settings = telemetry::settings(&globals.trace)?;
         settings.log.push_str(",fabricast_telemetry=warn");
         let _telemetry = Telemetry::begin("console", &settings)?;
-        let Self { listen, host: hosts, .. } = self;
+        let Self { listen, host: hosts, evaluation, .. } = self;
         let secret = random()?;
         block_on_threads(async {
             let remote = Remote::of_context(&context, security.clone())?;
@@ -105,6 +109,7 @@ impl Run for ConsoleArgs {
                 is_open,
                 changes,
                 tls,
+                evaluation,
                 secret,
             })
             .await?;
@@ -157,7 +162,11 @@ impl ConsoleArgs {
 /// # Errors
 ///
 /// The address is taken.
-pub(super) async fn beside(listen: SocketAddr, server: SocketAddr) -> Result<App, Failure> {
+pub(super) async fn beside(
+    listen: SocketAddr,
+    server: SocketAddr,
+    evaluation: Option<PathBuf>,
+) -> Result<App, Failure> {
     let tics = vec![server.to_string()];
     let (routers, security) = (tics.clone(), Security::plaintext());
     bind(Settings {
@@ -170,6 +179,7 @@ pub(super) async fn beside(listen: SocketAddr, server: SocketAddr) -> Result<App
         tokens: vec![printed(user(), Level::Administrator)?],
         is_open: true,
         tls: None,
+        evaluation,
         secret: random()?,
     })
     .await

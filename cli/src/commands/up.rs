@@ -49,6 +49,9 @@ pub(crate) struct UpArgs {
     /// without a value 127.0.0.1:7480.
     #[arg(long, value_name = "IP:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:7480")]
     console: Option<SocketAddr>,
+    /// Folder with results of `fabricast eval` or `fabricast plan`, which the console shows.
+    #[arg(long, value_name = "DIR", requires = "console")]
+    evaluation: Option<PathBuf>,
     /// Entries of each multicast table (C).
     #[arg(long, default_value_t = 32, value_parser = colors())]
     colors: u16,
@@ -96,7 +99,9 @@ impl Run for UpArgs {
             let address = front.address();
             let _metrics = serve_metrics(self.metrics, "up").await?;
             let console = match self.console {
-                Some(listen) => Some(super::console::beside(listen, address).await?),
+                Some(listen) => {
+                    Some(super::console::beside(listen, address, self.evaluation.clone()).await?)
+                }
                 None => None,
             };
             let cluster = Cluster::start(layout).await?;

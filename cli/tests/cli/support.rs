@@ -50,7 +50,10 @@ impl Sandbox {
 
     /// The binary with these arguments, without standard input, terminal or settings.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fabricast"));
+        // A chore measures the optimized binary.
+        let tested = std::env::var_os("FABRICAST_TESTED");
+        let tested = tested.unwrap_or_else(|| env!("CARGO_BIN_EXE_fabricast").into());
+        let mut command = Command::new(tested);
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("FABRICAST_") {

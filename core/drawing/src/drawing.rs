@@ -11,6 +11,8 @@ pub struct Drawing {
     pub height: i32,
     /// Title, for readers of the screen.
     pub title: String,
+    /// Beginning of the ids of boxes, for pages with several drawings.
+    pub prefix: String,
     /// Labels of the levels, at the left.
     pub rows: Vec<RowLabel>,
     /// Frames around boxes that belong together.

@@ -80,6 +80,7 @@ impl Fabric {
     pub fn has(&self, unit: Unit) -> bool {
         match unit {
             Unit::Switch(switch) => switch.index() < self.graph.switch_count(),
+            Unit::Member(_) => false,
             Unit::Cn(_) | Unit::Tn(_) | Unit::Part(_) => {
                 self.graph.switches().any(|switch| self.midplane(switch) == unit)
             }
@@ -105,6 +106,7 @@ impl Fabric {
             Unit::Tn(number) => format!("TN {number}"),
             Unit::Part(_) if self.is_fat_tree() => "not in the tree".to_owned(),
             Unit::Part(number) => format!("part {number}"),
+            Unit::Member(number) => format!("PN {number}"),
         }
     }
 
@@ -179,7 +181,7 @@ impl Fabric {
         match midplane {
             Unit::Cn(cn) => tree.block_of_cn(cn),
             Unit::Tn(tn) => tn / params.tns_per_group.max(1),
-            Unit::Part(_) | Unit::Switch(_) => u32::MAX,
+            Unit::Part(_) | Unit::Switch(_) | Unit::Member(_) => u32::MAX,
         }
     }
 }
@@ -189,6 +191,6 @@ fn number(unit: Unit) -> u32 {
     match unit {
         Unit::Switch(switch) => switch.0,
         Unit::Cn(number) | Unit::Tn(number) => number,
-        Unit::Part(_) => u32::MAX,
+        Unit::Part(_) | Unit::Member(_) => u32::MAX,
     }
 }

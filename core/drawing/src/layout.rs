@@ -13,7 +13,7 @@ use crate::fabric::{Fabric, Slot};
 use crate::overlay::{Overlay, fill_class};
 use crate::unit::{Scope, Unit};
 
-use pairs::{LinkCounts, frame_pairs, lines, pairs};
+use pairs::{LinkCounts, Scale, frame_pairs, lines, pairs};
 use place::{frames, on_circle, row_labels, rows};
 
 /// Most lines of a drawing; if there were more, lines join frames.
@@ -45,15 +45,15 @@ pub fn draw(fabric: &Fabric, scope: Scope, overlay: &Overlay) -> Drawing {
         describe(cell, fabric, overlay, &members.switches);
     }
     let names = |cell: usize| fabric.title(plan.cells[cell].slot.unit);
-    let colors = overlay.colors;
+    let scale = Scale { shade: overlay.shade, full: overlay.full };
     drawing.lines = if kept.len() <= MAX_LINES {
-        lines(&drawing, kept.iter().map(|(pair, counts)| (*pair, counts)), names, colors)
+        lines(&drawing, kept.iter().map(|(pair, counts)| (*pair, counts)), names, scale)
     } else {
         let special = kept.iter().filter(|(_, counts)| counts.is_special());
         let few = special.take(MAX_LINES).map(|(pair, counts)| (*pair, counts));
-        let few = lines(&drawing, few, names, colors);
+        let few = lines(&drawing, few, names, scale);
         drawing.hidden_pairs = kept.len() - few.len();
-        let mut all = frame_pairs(&drawing, &plan, &kept, colors);
+        let mut all = frame_pairs(&drawing, &plan, &kept, scale);
         all.extend(few);
         all
     };
@@ -128,7 +128,11 @@ fn describe(cell: &mut Cell, fabric: &Fabric, overlay: &Overlay, switches: &[Swi
     for switch in switches {
         endpoints += fabric.endpoints(*switch);
         dead += u32::from(!overlay.faults.switch_is_live(*switch));
-        used = used.max(overlay.used_entries.get(switch.index()).copied());
+        let amount = overlay.by_switch.get(switch.index()).copied();
+        used = match (used, amount) {
+            (Some(one), Some(other)) => Some(overlay.shade.join(one, other)),
+            (one, other) => one.or(other),
+        };
         cell.is_root |= overlay.root == Some(*switch);
         for port in graph.ports(*switch) {
             cell.on_tree |= overlay.trees_at(graph, port) != 0;
@@ -142,21 +146,23 @@ fn describe(cell: &mut Cell, fabric: &Fabric, overlay: &Overlay, switches: &[Swi
     cell.failed += dead;
     cell.switches = u32::try_from(switches.len()).expect("fewer than 2^32 switches");
     cell.dead = dead == cell.switches;
-    cell.fill = fill_class(used.unwrap_or(0), overlay.colors);
+    cell.fill = fill_class(used.unwrap_or(0), overlay.full);
     cell.label = short(&fabric.title(cell.unit));
     cell.note = match (overlay.has_tree(), cell.members, used) {
         (true, 0, _) if cell.is_root => "root".to_owned(),
         (true, 0, _) => String::new(),
         (true, 1, _) => "1 member".to_owned(),
         (true, members, _) => format!("{members} members"),
-        (false, _, Some(used)) if overlay.colors > 0 => format!("{used}/{}", overlay.colors),
+        (false, _, Some(used)) if overlay.full > 0 => overlay.shade.note(used, overlay.full),
         (false, ..) if endpoints > 0 => format!("{endpoints} endpoints"),
         (false, ..) => String::new(),
     };
-    cell.title = cell_title(cell, fabric, endpoints, used.map(|used| (used, overlay.colors)));
+    let used = used.filter(|_| overlay.full > 0);
+    let amount = used.map(|used| overlay.shade.words(used, overlay.full)).unwrap_or_default();
+    cell.title = cell_title(cell, fabric, endpoints, &amount);
 }
 
-fn cell_title(cell: &Cell, fabric: &Fabric, endpoints: u32, used: Option<(u32, u32)>) -> String {
+fn cell_title(cell: &Cell, fabric: &Fabric, endpoints: u32, amount: &str) -> String {
     let mut text = fabric.title(cell.unit);
     if let Unit::Switch(switch) = cell.unit
         && fabric.graph().switch_name(switch) != text
@@ -169,8 +175,8 @@ fn cell_title(cell: &Cell, fabric: &Fabric, endpoints: u32, used: Option<(u32, u
     if endpoints > 0 {
         text.push_str(&format!(", {endpoints} endpoints"));
     }
-    if let Some((used, colors)) = used.filter(|(_, colors)| *colors > 0) {
-        text.push_str(&format!(", {used} of {colors} entries used"));
+    if !amount.is_empty() {
+        text.push_str(&format!(", {amount}"));
     }
     match (cell.dead, cell.failed) {
         (true, _) => text.push_str(", failed"),
@@ -187,7 +193,7 @@ fn cell_title(cell: &Cell, fabric: &Fabric, endpoints: u32, used: Option<(u32, u
 }
 
 /// Shortens a name; its end tells more than its beginning.
-fn short(name: &str) -> String {
+pub(crate) fn short(name: &str) -> String {
     let count = name.chars().count();
     if count <= MAX_LABEL {
         return name.to_owned();

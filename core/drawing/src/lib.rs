@@ -9,17 +9,21 @@
 //! - DRAW-2: no two boxes of a drawing overlap.
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod chart;
 mod drawing;
 mod fabric;
 mod layout;
+mod members;
 mod overlay;
 mod svg;
 mod unit;
 
+pub use chart::{Chart, ChartLine, ChartPoint};
 pub use drawing::{Cell, Drawing, Frame, Line, RowLabel};
 pub use fabric::Fabric;
 pub use layout::draw;
-pub use overlay::{Overlay, fill_class};
+pub use members::{MemberPlace, draw_members};
+pub use overlay::{Overlay, Shade, fill_class};
 pub use svg::{STYLE, escape};
 pub use unit::{Scope, Unit};
 

@@ -4,17 +4,62 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_topology::{EndpointId, Faults, Graph, Peer, PortId, SwitchId};
 
+/// A quantity that colors show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shade {
+    /// Entries used in the fullest table.
+    #[default]
+    Entries,
+    /// Groups whose packets cross a link (EFI).
+    Groups,
+    /// Packets that a port receives or sends in a second.
+    Packets,
+    /// Failed parts, tables that differ and nodes that are not up.
+    Problems,
+}
+
+impl Shade {
+    /// Adds the amount of another switch to that of a box.
+    pub(crate) fn join(self, one: u32, other: u32) -> u32 {
+        match self {
+            Self::Entries | Self::Groups | Self::Packets => one.max(other),
+            Self::Problems => one.saturating_add(other),
+        }
+    }
+
+    /// An amount in a box.
+    pub(crate) fn note(self, amount: u32, full: u32) -> String {
+        match self {
+            Self::Entries => format!("{amount}/{full}"),
+            Self::Groups | Self::Packets | Self::Problems => amount.to_string(),
+        }
+    }
+
+    /// An amount in words.
+    pub(crate) fn words(self, amount: u32, full: u32) -> String {
+        let plural = if amount == 1 { "" } else { "s" };
+        match self {
+            Self::Entries => format!("{amount} of {full} entries used"),
+            Self::Groups => format!("{amount} group{plural} on the fullest link"),
+            Self::Packets => format!("{amount} packet{plural} a second on the busiest link"),
+            Self::Problems => format!("{amount} problem{plural}"),
+        }
+    }
+}
+
 /// State over a fabric; all of it may be empty.
 #[derive(Clone, Debug, Default)]
 pub struct Overlay {
     /// Failed parts.
     pub faults: Faults,
-    /// Entries of a table; 0 if not known.
-    pub colors: u32,
-    /// Entries used in the fullest table of each switch, by switch; empty if not known.
-    pub used_entries: Vec<u32>,
-    /// Entries used in the table of an input port; ports that are left out are not known.
-    pub port_entries: BTreeMap<PortId, u32>,
+    /// The quantity that colors show.
+    pub shade: Shade,
+    /// Amount of it that has the last color; 0 if not known.
+    pub full: u32,
+    /// Amount at each switch, by switch; empty if not known.
+    pub by_switch: Vec<u32>,
+    /// Amount at a port; ports that are left out have none, or it is not known.
+    pub by_port: BTreeMap<PortId, u32>,
     /// Links of trees by a port at either end; bit 0 for the first tree, bit 1 for the second.
     pub tree: BTreeMap<PortId, u8>,
     /// Endpoints of the members.
@@ -35,10 +80,10 @@ impl Overlay {
         own | other
     }
 
-    /// Entries used in the table of an input port, if known.
+    /// Amount at a port, if known.
     #[must_use]
-    pub fn entries_at(&self, port: PortId) -> Option<u32> {
-        self.port_entries.get(&port).copied()
+    pub fn amount_at(&self, port: PortId) -> Option<u32> {
+        self.by_port.get(&port).copied()
     }
 
     /// True if a group's tree is shown.
@@ -48,15 +93,15 @@ impl Overlay {
     }
 }
 
-/// Class of a table by the share of its entries that are used: 0 for an empty table, then one for
-/// each quarter, and 5 for a full table.
+/// Class of an amount, as of entries in a table, by its share of the full one: 0 for none, then one
+/// for each quarter, and 5 for all.
 #[must_use]
-pub fn fill_class(used: u32, colors: u32) -> u8 {
-    match (used, colors) {
+pub fn fill_class(amount: u32, full: u32) -> u8 {
+    match (amount, full) {
         (0, _) | (_, 0) => 0,
-        (used, colors) if used >= colors => 5,
-        (used, colors) => {
-            let quarter = u64::from(used) * 4 / u64::from(colors);
+        (amount, full) if amount >= full => 5,
+        (amount, full) => {
+            let quarter = u64::from(amount) * 4 / u64::from(full);
             u8::try_from(quarter.min(3)).expect("at most 3") + 1
         }
     }

@@ -68,7 +68,7 @@ impl Drawing {
             put(out, format_args!("<text class=\"row\" x=\"{x}\" y=\"{y}\">{text}</text>\n"));
         }
         for cell in &self.cells {
-            write_cell(out, cell, link(cell.unit));
+            write_cell(out, &self.prefix, cell, link(cell.unit));
         }
         out.push_str("</svg>\n");
     }
@@ -125,7 +125,7 @@ fn line_class(line: &Line) -> String {
     class
 }
 
-fn write_cell(out: &mut String, cell: &Cell, link: Option<String>) {
+fn write_cell(out: &mut String, prefix: &str, cell: &Cell, link: Option<String>) {
     let Cell { x, y, .. } = cell;
     let mut class = format!("cell f{}", cell.fill);
     for (has, word) in [
@@ -147,9 +147,10 @@ fn write_cell(out: &mut String, cell: &Cell, link: Option<String>) {
     put(
         out,
         format_args!(
-            "<g class=\"{class}\" id=\"{}\"><title>{title}</title>\
+            "<g class=\"{class}\" id=\"{}{}\"><title>{title}</title>\
          <rect x=\"{x}\" y=\"{y}\" width=\"{CELL_WIDTH}\" height=\"{CELL_HEIGHT}\" rx=\"4\"/>\
          <text x=\"{middle}\" y=\"{}\">{}</text>",
+            escape(prefix),
             cell.unit,
             if cell.note.is_empty() { y + 21 } else { y + 15 },
             escape(&cell.label),

@@ -32,12 +32,11 @@ fn overlaps(drawing: &Drawing) -> Vec<(&str, &str)> {
 fn a_small_fabric_is_drawn_as_in_the_golden_file() {
     let fabric = small();
     let graph = fabric.graph();
-    let mut overlay =
-        Overlay { colors: 8, used_entries: vec![0, 1, 4, 6, 8], ..Overlay::default() };
+    let mut overlay = Overlay { full: 8, by_switch: vec![0, 1, 4, 6, 8], ..Overlay::default() };
     let leaf = graph.switches().next().unwrap();
     let up = graph.ports(leaf).find(|port| matches!(graph.peer(*port), Peer::Switch(_))).unwrap();
     overlay.faults.fail_link(graph, up);
-    overlay.port_entries.insert(up, 3);
+    overlay.by_port.insert(up, 3);
     let text =
         draw(&fabric, Scope::Whole, &overlay).svg(&|unit| Some(format!("/open?unit={unit}")));
     assert_eq!(text, include_str!("small.svg"), "put the new text there if it is right:\n{text}");

@@ -18,6 +18,8 @@ pub enum Unit {
     /// Switches with successive numbers, where the fabric is no fat tree; in a fat tree, those that
     /// are not part of the tree.
     Part(u32),
+    /// A member of a group, by its number ([`crate::draw_members`]).
+    Member(u32),
 }
 
 /// The part of a fabric that a drawing shows.
@@ -52,6 +54,7 @@ impl fmt::Display for Unit {
             Self::Cn(number) => write!(f, "cn-{number}"),
             Self::Tn(number) => write!(f, "tn-{number}"),
             Self::Part(number) => write!(f, "part-{number}"),
+            Self::Member(number) => write!(f, "member-{number}"),
         }
     }
 }

@@ -3,7 +3,8 @@
 //! ```text
 //!  TIC ──watch──► follow_records task ─┐
 //!                                      ├─► Shared (watch channel: newest snapshot only)
-//!  all parts ◄──calls── poll task ─────┘        │
+//!  all parts ◄──calls── poll task ─────┤        │
+//!  switch agents ◄── measure task ─────┘        │   (only while somebody looks at rates)
 //!                                               ▼
 //!  browser ──HTTP──► a task for each connection: pages, and a stream of versions
 //!                          │
@@ -13,6 +14,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +37,8 @@ use crate::changes::Changes;
 use crate::details::Details;
 use crate::http::{Client, Console};
 use crate::poller::{Shared, follow_records, poll};
+use crate::rate_meter::{RateDemand, measure};
+use crate::results::Results;
 use crate::timed_stream::TimedStream;
 
 /// Most connections at once (CONSOLE-2).
@@ -67,6 +71,8 @@ pub struct Settings {
     pub changes: Option<Security>,
     /// Certificates for TLS, with which viewers may show one of theirs; none for plain HTTP.
     pub tls: Option<BrowserTls>,
+    /// Folder with results of `fabricast eval` or `fabricast plan`, to be shown.
+    pub evaluation: Option<PathBuf>,
     /// Random bytes, others at each start.
     pub secret: [u8; 32],
 }
@@ -97,6 +103,7 @@ pub struct App {
     changes: Option<Changes>,
     access: Access,
     tls: Option<BrowserTls>,
+    results: Results,
 }
 
 impl App {
@@ -107,7 +114,7 @@ impl App {
     /// [`StartError`] names the address.
     pub async fn bind(settings: Settings) -> Result<Self, StartError> {
         let Settings { listen, tics, routers, security, hosts, tokens, .. } = settings;
-        let Settings { is_open, changes, tls, secret, .. } = settings;
+        let Settings { is_open, changes, tls, evaluation, secret, .. } = settings;
         let calls = Calls::new(&tics, &routers, security).map_err(StartError::Server)?;
         let changes = changes.map(|security| Changes::new(&tics, security));
         let changes = changes.transpose().map_err(StartError::Server)?;
@@ -116,7 +123,8 @@ impl App {
         let address = listener.local_addr().map_err(failed)?;
         let is_encrypted = tls.is_some();
         let access = Access::new(address, Rules { hosts, tokens, is_open, secret, is_encrypted });
-        Ok(Self { listener, address, calls, changes, access, tls })
+        let results = Results::new(evaluation);
+        Ok(Self { listener, address, calls, changes, access, tls, results })
     }
 
     /// The bound address.
@@ -131,12 +139,15 @@ impl App {
     ///
     /// Never; a connection that fails ends alone.
     pub async fn run(self, stop: CancellationToken) -> Result<(), Infallible> {
-        let Self { listener, calls, changes, access, tls, .. } = self;
+        let Self { listener, calls, changes, access, tls, results, .. } = self;
         let shared = Shared::new();
-        let details = Details::new(calls.clone(), shared.clone());
-        let console = Arc::new(Console::new(shared.clone(), details, access, changes));
+        let demand = RateDemand::new();
+        let details = Details::new(calls.clone(), shared.clone(), demand.clone());
+        let console = Console::new(shared.clone(), details, access, changes, results);
+        let console = Arc::new(console);
         let mut tasks = JoinSet::new();
         tasks.spawn(follow_records(calls.clone(), shared.clone()));
+        tasks.spawn(measure(calls.clone(), shared.clone(), demand));
         tasks.spawn(poll(calls, shared));
         info!(peer = %self.address, "the console serves");
         tokio::select! {

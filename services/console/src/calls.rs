@@ -16,7 +16,7 @@ use tonic::Streaming;
 const MAX_SERVERS: usize = 64;
 /// Most jobs that are listed.
 const MAX_JOBS: u32 = 2_000;
-/// Largest message of a switch agent, in bytes.
+/// Largest message of a switch agent or route service, in bytes.
 const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
 
 /// The control plane, as it is called.
@@ -62,7 +62,7 @@ impl Calls {
     }
 
     fn router(&self) -> RouteServiceClient<LeaderChannel> {
-        RouteServiceClient::new(self.routers.channel())
+        RouteServiceClient::new(self.routers.channel()).max_decoding_message_size(MESSAGE_LIMIT)
     }
 
     pub(crate) async fn watch(&self) -> Result<Streaming<v1::WatchDirectoryResponse>, RpcError> {
@@ -98,6 +98,26 @@ impl Calls {
         Ok(found.expect("there is an address")?)
     }
 
+    /// Plans the routes with other faults.
+    pub(crate) async fn plan_faults(
+        &self,
+        request: v1::PlanFaultsRequest,
+    ) -> Result<v1::PlanFaultsResponse, RpcError> {
+        Ok(self.router().plan_faults(request).await?.into_inner())
+    }
+
+    /// Counts the groups of each link.
+    pub(crate) async fn link_loads(&self) -> Result<v1::ListLinkLoadsResponse, RpcError> {
+        Ok(self.router().list_link_loads(v1::ListLinkLoadsRequest {}).await?.into_inner())
+    }
+
+    /// The recording of the route service's latest inputs, in parts.
+    pub(crate) async fn recording(
+        &self,
+    ) -> Result<Streaming<v1::DownloadRecordingResponse>, RpcError> {
+        Ok(self.router().download_recording(v1::DownloadRecordingRequest {}).await?.into_inner())
+    }
+
     pub(crate) async fn drifts(&self) -> Result<v1::ListTableDriftsResponse, RpcError> {
         Ok(self.router().list_table_drifts(v1::ListTableDriftsRequest {}).await?.into_inner())
     }
@@ -121,13 +141,31 @@ impl Calls {
         servers
     }
 
-    async fn server_info(&self, address: &str) -> Result<v1::GetServerInfoResponse, RpcError> {
-        let peer = self.security.peer(address);
-        let peer = peer.map_err(|error| {
+    fn administration(
+        &self,
+        address: &str,
+    ) -> Result<AdministrationServiceClient<fabricast_rpc::Channel>, RpcError> {
+        let peer = self.security.peer(address).map_err(|error| {
             RpcError::with_reason(tonic::Code::InvalidArgument, "", &error.to_string())
         })?;
-        let mut client = AdministrationServiceClient::new(peer.channel());
-        Ok(client.get_server_info(v1::GetServerInfoRequest {}).await?.into_inner())
+        Ok(AdministrationServiceClient::new(peer.channel()))
+    }
+
+    async fn server_info(&self, address: &str) -> Result<v1::GetServerInfoResponse, RpcError> {
+        let mut server = self.administration(address)?;
+        Ok(server.get_server_info(v1::GetServerInfoRequest {}).await?.into_inner())
+    }
+
+    /// The metrics of a server's process, as text.
+    pub(crate) async fn metrics(&self, address: &str) -> Result<String, RpcError> {
+        let mut server = self.administration(address)?;
+        Ok(server.get_metrics(v1::GetMetricsRequest {}).await?.into_inner().text)
+    }
+
+    /// The latest lines of the audit of a server's process.
+    pub(crate) async fn audit(&self, address: &str) -> Result<Vec<v1::AuditLine>, RpcError> {
+        let mut server = self.administration(address)?;
+        Ok(server.list_audit(v1::ListAuditRequest {}).await?.into_inner().lines)
     }
 
     fn switch_agent(
@@ -170,6 +208,27 @@ impl Calls {
         match refused {
             Some(error) if tables.is_empty() => Err(error),
             Some(_) | None => Ok(tables.into_values().collect()),
+        }
+    }
+
+    /// Reads the port counters of some switches, of all if none is named, each once.
+    pub(crate) async fn counters(
+        &self,
+        agents: &[String],
+        names: &[String],
+    ) -> Result<Vec<v1::SwitchCounters>, RpcError> {
+        let mut counters = BTreeMap::new();
+        let mut refused = None;
+        for mut agent in agents.iter().filter_map(|address| self.switch_agent(address)) {
+            let request = v1::ReadCountersRequest { switch_names: names.to_vec() };
+            match read_counters(&mut agent, request).await {
+                Ok(read) => counters.extend(read.into_iter().map(|c| (c.switch_name.clone(), c))),
+                Err(error) => refused = Some(error),
+            }
+        }
+        match refused {
+            Some(error) if counters.is_empty() => Err(error),
+            Some(_) | None => Ok(counters.into_values().collect()),
         }
     }
 
@@ -256,6 +315,18 @@ async fn read_tables(
         tables.extend(part.table);
     }
     Ok(tables)
+}
+
+async fn read_counters(
+    agent: &mut SwitchAgentServiceClient<fabricast_rpc::Channel>,
+    request: v1::ReadCountersRequest,
+) -> Result<Vec<v1::SwitchCounters>, RpcError> {
+    let mut stream = agent.read_counters(request).await?.into_inner();
+    let mut counters = Vec::new();
+    while let Some(part) = stream.message().await? {
+        counters.extend(part.counters);
+    }
+    Ok(counters)
 }
 
 /// Error of a call, for people.

@@ -1,6 +1,7 @@
 //! The cost of tables of other sizes for the groups that there are, as `fabricast plan capacity`
 //! computes it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fabricast_drawing::Fabric;
@@ -60,7 +61,27 @@ pub(crate) fn compute(input: &CapacityInput) -> Result<Capacity, String> {
     let groups = GroupSource::Listed(&records);
     let (graph, fat_tree) = (&graph, fat_tree.as_ref());
     let scenario = Scenario { graph, fat_tree, kind, options, loads: None, groups };
-    let limit = u16::try_from(status.colors.saturating_mul(2)).unwrap_or(MAX_COLORS);
-    let question = CapacityQuestion { limit: limit.clamp(1, MAX_COLORS), sizes: Vec::new() };
+    let has = u16::try_from(status.colors).unwrap_or(MAX_COLORS).clamp(1, MAX_COLORS);
+    let limit = has.saturating_mul(2).min(MAX_COLORS);
+    let question = CapacityQuestion { limit, sizes: sizes(has, limit) };
     capacity(&scenario, &question, &mut |_| {}).map_err(|error| error.to_string())
+}
+
+/// The sizes whose cost is shown: the present one and one more, and powers of two.
+fn sizes(has: u16, limit: u16) -> Vec<u16> {
+    let powers = (0..15).map(|power| 1 << power).filter(|size| *size <= limit);
+    let sizes: BTreeSet<u16> = powers.chain([has, (has + 1).min(limit)]).collect();
+    sizes.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sizes_have_the_present_one_and_one_more() {
+        assert_eq!(sizes(12, 24), [1, 2, 4, 8, 12, 13, 16]);
+        assert_eq!(sizes(1, 2), [1, 2]);
+        assert_eq!(sizes(MAX_COLORS, MAX_COLORS).last(), Some(&MAX_COLORS));
+    }
 }

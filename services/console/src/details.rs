@@ -1,45 +1,46 @@
 //! Answers that only one page shows: fetched when it is opened, and kept for all its viewers.
 
-use std::collections::BTreeMap;
+mod kept;
+mod processes;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use fabricast_proto::v1;
 use fabricast_routing::Capacity;
-use fabricast_rpc::Reason;
-use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tonic::Streaming;
 
 use crate::calls::{Calls, text};
 use crate::capacity::{self, CapacityInput, MAX_GROUPS};
 use crate::poller::Shared;
+use crate::rate_meter::RateDemand;
 use crate::snapshot::Snapshot;
 
-/// Time for which an answer is given again, whatever has changed.
-const FRESH: Duration = Duration::from_millis(150);
-/// Time for which an answer is given again if no record has changed.
-const KEEP: Duration = Duration::from_secs(2);
-/// Most answers of a kind that are kept (CONSOLE-2).
-const MAX_KEPT: usize = 256;
+use kept::{Kept, State};
+
+pub(crate) use kept::Answer;
+pub(crate) use processes::{Call, Metrics, Process};
+
 /// Most pages that fetch at once.
 const MAX_FETCHING: usize = 8;
-/// Most groups whose routes are asked for together, and how many at a time.
-const MAX_ROUTES: usize = 2_000;
-const ROUTES_AT_ONCE: usize = 8;
 /// Most groups on the same tree whose routes are compared.
-const MAX_SHARERS: usize = 6;
+const MAX_SHARERS: usize = 24;
+/// Most switches of a tree whose counters are read.
+const MAX_COUNTED: usize = 64;
 
 /// Fetches answers for single pages.
 #[derive(Debug)]
 pub(crate) struct Details {
     calls: Calls,
     shared: Shared,
+    demand: RateDemand,
     permits: Semaphore,
     groups: Kept<GroupDetail>,
     routes: Kept<v1::RouteExplanation>,
-    all_routes: Kept<Vec<v1::RouteExplanation>>,
+    faults: Kept<v1::PlanFaultsResponse>,
+    link_loads: Kept<v1::ListLinkLoadsResponse>,
+    processes: Kept<Vec<Process>>,
     nodes: Kept<v1::GetNodeResponse>,
     switches: Kept<SwitchDetail>,
     tables: Kept<Vec<v1::SwitchTable>>,
@@ -55,15 +56,14 @@ struct KeptCapacity {
     answer: Answer<Capacity>,
 }
 
-/// An answer, or why there is none.
-pub(crate) type Answer<T> = Arc<Result<T, String>>;
-
 /// A group, its members and its route.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupDetail {
     pub(crate) group: v1::Group,
     pub(crate) route: Answer<v1::RouteExplanation>,
     pub(crate) sharers: Vec<Sharer>,
+    /// Counters of the switches on the tree, of 64 at most.
+    pub(crate) counters: Answer<Vec<v1::SwitchCounters>>,
 }
 
 /// A group on the same tree.
@@ -92,14 +92,17 @@ pub(crate) struct JobsDetail {
 }
 
 impl Details {
-    pub(crate) fn new(calls: Calls, shared: Shared) -> Self {
+    pub(crate) fn new(calls: Calls, shared: Shared, demand: RateDemand) -> Self {
         Self {
             calls,
             shared,
+            demand,
             permits: Semaphore::new(MAX_FETCHING),
             groups: Kept::default(),
             routes: Kept::default(),
-            all_routes: Kept::default(),
+            faults: Kept::default(),
+            link_loads: Kept::default(),
+            processes: Kept::default(),
             nodes: Kept::default(),
             switches: Kept::default(),
             tables: Kept::default(),
@@ -117,11 +120,11 @@ impl Details {
             let group = self.calls.group(name).await.map_err(|error| text(&error))?;
             drop(permit);
             let route = self.route(name).await;
-            let sharers = match &*route {
-                Ok(route) => self.sharers(route).await,
-                Err(_) => Vec::new(),
+            let (sharers, counters) = match &*route {
+                Ok(route) => (self.sharers(route).await, self.counters(route).await),
+                Err(_) => (Vec::new(), Arc::new(Ok(Vec::new()))),
             };
-            Ok(GroupDetail { group, route, sharers })
+            Ok(GroupDetail { group, route, sharers, counters })
         };
         self.groups.get(name, state, fetch).await
     }
@@ -136,34 +139,64 @@ impl Details {
         self.routes.get(name, state, fetch).await
     }
 
-    /// The routes of all groups, which are told by name.
-    pub(crate) async fn routes(&self, groups: Vec<String>) -> Answer<Vec<v1::RouteExplanation>> {
-        let state = State::of(&self.shared.now());
+    /// The routes that groups would have with other faults.
+    pub(crate) async fn faults(
+        &self,
+        request: v1::PlanFaultsRequest,
+    ) -> Answer<v1::PlanFaultsResponse> {
+        let key = format!("{request:?}");
         let fetch = async {
-            if groups.len() > MAX_ROUTES {
-                return Err(format!("more than {MAX_ROUTES} groups are not asked for at once"));
-            }
             let _permit = self.permits.acquire().await;
-            let mut routes = Vec::with_capacity(groups.len());
-            for some in groups.chunks(ROUTES_AT_ONCE) {
-                let mut asking = JoinSet::new();
-                for group in some {
-                    let (calls, group) = (self.calls.clone(), group.clone());
-                    asking.spawn(async move { calls.route(&group).await });
-                }
-                for answer in asking.join_all().await {
-                    // A group may have ended meanwhile.
-                    match answer {
-                        Ok(route) => routes.push(route),
-                        Err(error) if error.reason() == Some(Reason::UnknownGroup) => {}
-                        Err(error) => return Err(text(&error)),
-                    }
-                }
-            }
-            routes.sort_by(|a, b| a.group.cmp(&b.group));
-            Ok(routes)
+            self.calls.plan_faults(request).await.map_err(|error| text(&error))
         };
-        self.all_routes.get("", state, fetch).await
+        self.faults.get(&key, State::of(&self.shared.now()), fetch).await
+    }
+
+    /// The number of groups on each link.
+    pub(crate) async fn link_loads(&self) -> Answer<v1::ListLinkLoadsResponse> {
+        let fetch = async {
+            let _permit = self.permits.acquire().await;
+            self.calls.link_loads().await.map_err(|error| text(&error))
+        };
+        self.link_loads.get("", State::of(&self.shared.now()), fetch).await
+    }
+
+    /// Has the rates of packets measured for a while; they come with the state.
+    pub(crate) fn want_rates(&self) {
+        self.demand.renew();
+    }
+
+    /// The port counters of the switches on the tree of a group.
+    async fn counters(&self, route: &v1::RouteExplanation) -> Answer<Vec<v1::SwitchCounters>> {
+        let snapshot = self.shared.now();
+        let switches: BTreeSet<&String> =
+            route.links.iter().map(|link| &link.switch_name).collect();
+        let switches: Vec<String> =
+            switches.into_iter().take(MAX_COUNTED).map(String::clone).collect();
+        let _permit = self.permits.acquire().await;
+        let counters = match switches.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.calls.counters(&snapshot.switch_agents(), &switches).await,
+        };
+        Arc::new(counters.map_err(|error| text(&error)))
+    }
+
+    /// Metrics and audit of the processes of the control plane.
+    pub(crate) async fn processes(&self) -> Answer<Vec<Process>> {
+        let snapshot = self.shared.now();
+        let fetch = async {
+            let _permit = self.permits.acquire().await;
+            Ok(processes::ask(&self.calls, &snapshot.servers).await)
+        };
+        self.processes.get("", State::of(&snapshot), fetch).await
+    }
+
+    /// The recording of the route service.
+    pub(crate) async fn recording(
+        &self,
+    ) -> Result<Streaming<v1::DownloadRecordingResponse>, String> {
+        let _permit = self.permits.acquire().await;
+        self.calls.recording().await.map_err(|error| text(&error))
     }
 
     /// The groups on the same tree, the first of them with a link that both use.
@@ -280,112 +313,4 @@ fn common_link(a: &v1::RouteExplanation, b: &v1::RouteExplanation) -> Option<v1:
     let mut links: Vec<&v1::TreeLink> = a.links.iter().collect();
     links.sort_by_key(|link| link.peer_port == 0);
     links.into_iter().find(|link| b.links.iter().any(|other| is_same(link, other))).cloned()
-}
-
-/// The state that an answer was fetched in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct State {
-    revision: u64,
-    fence: Option<v1::Fence>,
-    entries: u64,
-}
-
-impl State {
-    fn of(snapshot: &Snapshot) -> Self {
-        let status = snapshot.status.as_ref();
-        Self {
-            revision: snapshot.revision,
-            fence: status.and_then(|status| status.fence),
-            entries: status.map_or(0, |status| status.programmed_entries),
-        }
-    }
-}
-
-/// Answers by what was asked; whoever asks for one that is under way waits for it.
-#[derive(Debug)]
-struct Kept<T> {
-    entries: Mutex<BTreeMap<String, Entry<T>>>,
-}
-
-type Entry<T> = Arc<tokio::sync::Mutex<Option<KeptAnswer<T>>>>;
-
-#[derive(Debug)]
-struct KeptAnswer<T> {
-    at: Instant,
-    state: State,
-    answer: Answer<T>,
-}
-
-impl<T> Default for Kept<T> {
-    fn default() -> Self {
-        Self { entries: Mutex::default() }
-    }
-}
-
-impl<T> Kept<T> {
-    async fn get(
-        &self,
-        key: &str,
-        state: State,
-        fetch: impl Future<Output = Result<T, String>>,
-    ) -> Answer<T> {
-        let entry = {
-            let mut entries = self.entries.lock();
-            if entries.len() >= MAX_KEPT && !entries.contains_key(key) {
-                entries.clear();
-            }
-            Arc::clone(entries.entry(key.to_owned()).or_default())
-        };
-        let mut held = entry.lock().await;
-        if let Some(kept) = &*held {
-            let age = kept.at.elapsed();
-            if age < FRESH || (age < KEEP && kept.state == state) {
-                return Arc::clone(&kept.answer);
-            }
-        }
-        let answer = Arc::new(fetch.await);
-        *held = Some(KeptAnswer { at: Instant::now(), state, answer: Arc::clone(&answer) });
-        answer
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    use super::*;
-
-    const STATE: State = State { revision: 1, fence: None, entries: 0 };
-
-    #[tokio::test]
-    async fn many_viewers_cost_one_call() {
-        let kept = Arc::new(Kept::<u32>::default());
-        let calls = Arc::new(AtomicU32::new(0));
-        let mut asking = JoinSet::new();
-        for _ in 0..200 {
-            let (kept, calls) = (Arc::clone(&kept), Arc::clone(&calls));
-            asking.spawn(async move {
-                let fetch = async { Ok(calls.fetch_add(1, Ordering::Relaxed)) };
-                kept.get("group", STATE, fetch).await
-            });
-        }
-        for answer in asking.join_all().await {
-            assert_eq!(*answer, Ok(0));
-        }
-        assert_eq!(calls.load(Ordering::Relaxed), 1);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_answer_is_fetched_again_after_a_change() {
-        let kept = Kept::<u32>::default();
-        assert_eq!(*kept.get("a", STATE, async { Ok(1) }).await, Ok(1));
-        tokio::time::advance(FRESH).await;
-        assert_eq!(*kept.get("a", STATE, async { Ok(2) }).await, Ok(1), "nothing has changed");
-        let later = State { revision: 2, ..STATE };
-        assert_eq!(*kept.get("a", later, async { Ok(3) }).await, Ok(3));
-        for key in 0..2 * MAX_KEPT {
-            kept.get(&key.to_string(), STATE, async { Ok(0) }).await;
-        }
-        assert!(kept.entries.lock().len() <= MAX_KEPT);
-    }
 }

@@ -2,7 +2,7 @@
 
 mod query;
 
-use std::convert::Infallible;
+use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use crate::changes::{Action, Changes};
 use crate::details::Details;
 use crate::pages::{self, Confirmation, Page, Viewer};
 use crate::poller::Shared;
+use crate::results::Results;
 
 pub(crate) use query::{Query, encoded};
 
@@ -55,9 +56,9 @@ const STYLE: &str = include_str!("assets/console.css");
 const SCRIPT: &str = include_str!("assets/console.js");
 const ICON: &str = include_str!("assets/icon.svg");
 
-type Events = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + Sync>>;
-/// Body of a response: a page, or a stream of events.
-pub(crate) type Body = Either<Full<Bytes>, StreamBody<Events>>;
+type Parts = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, io::Error>> + Send>>;
+/// Body of a response: a page, or a stream of events or of parts of a file.
+pub(crate) type Body = Either<Full<Bytes>, StreamBody<Parts>>;
 
 /// Everything that requests are answered with.
 #[derive(Debug)]
@@ -66,8 +67,11 @@ pub(crate) struct Console {
     details: Details,
     access: Access,
     changes: Option<Changes>,
+    results: Results,
     streams: Arc<Semaphore>,
     attempts: Semaphore,
+    /// Permit to download a recording.
+    recordings: Arc<Semaphore>,
 }
 
 /// The far end of a connection.
@@ -91,10 +95,12 @@ impl Console {
         details: Details,
         access: Access,
         changes: Option<Changes>,
+        results: Results,
     ) -> Self {
         let streams = Arc::new(Semaphore::new(MAX_STREAMS));
         let attempts = Semaphore::new(MAX_ATTEMPTS);
-        Self { shared, details, access, changes, streams, attempts }
+        let recordings = Arc::new(Semaphore::new(1));
+        Self { shared, details, access, changes, results, streams, attempts, recordings }
     }
 
     /// Answers a request (CONSOLE-1).
@@ -158,6 +164,11 @@ impl Console {
         match path.as_str() {
             "/" => redirect("/fabric", None),
             "/events" => self.events(),
+            "/recording" => self.recording().await,
+            "/plot" => match self.results.plot(query.get("name"), query.get("file")).await {
+                Some(plot) => body(StatusCode::OK, "image/svg+xml", plot),
+                None => refusal(StatusCode::NOT_FOUND, "there is no such plot"),
+            },
             "/act" => self.dry_run(&query, &viewer, None).await,
             _ => self.page(&path, &query, &viewer).await,
         }
@@ -305,7 +316,8 @@ impl Console {
             "/capacity" => pages::capacity(&now, &self.details).await,
             "/jobs" => pages::jobs(&self.details, query).await,
             "/job" => pages::job(&now, &self.details, query).await,
-            "/health" => pages::health(&now),
+            "/health" => pages::health(&now, &self.details).await,
+            "/evaluation" => pages::evaluation(&self.results, query).await,
             "/what-if" => pages::what_if(&now, &self.details, query).await,
             _ => Page::not_found("there is no such page"),
         };
@@ -326,10 +338,27 @@ impl Console {
             let _held = &permit;
             Ok(Frame::data(Bytes::from(text)))
         });
-        let mut response =
-            Response::new(Either::Right(StreamBody::new(Box::pin(events) as Events)));
-        let kind = HeaderValue::from_static("text/event-stream");
-        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        stream(Box::pin(events), "text/event-stream")
+    }
+
+    /// Streams the recording of the route service, which may be long, to one viewer at a time.
+    async fn recording(&self) -> Response<Body> {
+        let Ok(permit) = Arc::clone(&self.recordings).try_acquire_owned() else {
+            return refusal(StatusCode::SERVICE_UNAVAILABLE, "another viewer is downloading it");
+        };
+        let parts = match self.details.recording().await {
+            Ok(parts) => parts,
+            Err(problem) => return refusal(StatusCode::BAD_GATEWAY, &problem),
+        };
+        let parts = parts.map(move |part| {
+            let _held = &permit;
+            // An error breaks the connection, so that half a file does not look whole.
+            let part = part.map_err(|status| io::Error::other(status.message().to_owned()));
+            part.map(|part| Frame::data(Bytes::from(part.part)))
+        });
+        let mut response = stream(Box::pin(parts), "application/octet-stream");
+        let name = HeaderValue::from_static("attachment; filename=\"fabricast.recording\"");
+        response.headers_mut().insert(header::CONTENT_DISPOSITION, name);
         response
     }
 
@@ -353,6 +382,12 @@ impl Console {
 
 fn html(status: StatusCode, page: &Markup) -> Response<Body> {
     body(status, "text/html; charset=utf-8", page.0.clone())
+}
+
+fn stream(parts: Parts, kind: &'static str) -> Response<Body> {
+    let mut response = Response::new(Either::Right(StreamBody::new(parts)));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
 }
 
 fn refusal(status: StatusCode, text: &str) -> Response<Body> {

@@ -19,10 +19,14 @@ mod calls;
 mod capacity;
 mod changes;
 mod details;
+mod history;
 mod http;
 mod overlay;
 mod pages;
 mod poller;
+mod rate_meter;
+mod rates;
+mod results;
 mod snapshot;
 mod timed_stream;
 

@@ -41,6 +41,11 @@ pub fn tree_overlay(
     overlay.members.extend(members.iter().filter_map(|one| graph.find_endpoint(&one.endpoint)));
 }
 
+/// True if the route of a group is in the switches.
+pub(crate) fn is_routed(group: &v1::Group) -> bool {
+    group.route.as_ref().is_some_and(|route| route.state() == v1::RouteState::Routed)
+}
+
 /// Finds a port by switch and number.
 pub(crate) fn port(graph: &Graph, switch: &str, number: u32) -> Option<PortId> {
     graph.port(graph.find_switch(switch)?, u8::try_from(number).ok()?)

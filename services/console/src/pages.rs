@@ -5,14 +5,21 @@
 
 mod act;
 mod capacity;
+mod evaluation;
 mod fabric;
+mod group;
 mod groups;
 mod health;
 mod jobs;
+mod markdown;
 mod nodes;
 mod parts;
+mod processes;
 mod switches;
+mod tables;
 mod what_if;
+
+use std::time::Duration;
 
 use maud::{DOCTYPE, Markup, html};
 
@@ -22,16 +29,23 @@ use crate::snapshot::Snapshot;
 
 pub(crate) use act::{Confirmation, done, dry_run, forbidden};
 pub(crate) use capacity::capacity;
+pub(crate) use evaluation::evaluation;
 pub(crate) use fabric::fabric;
-pub(crate) use groups::{group, groups};
+pub(crate) use group::group;
+pub(crate) use groups::groups;
 pub(crate) use health::health;
 pub(crate) use jobs::{job, jobs};
 pub(crate) use nodes::{node, nodes};
-pub(crate) use switches::{switch, tables};
+pub(crate) use switches::switch;
+pub(crate) use tables::tables;
 pub(crate) use what_if::what_if;
 
+/// Time between two renewals of most pages, and of those that cost some computing.
+const USUAL: Duration = Duration::from_millis(500);
+const SELDOM: Duration = Duration::from_secs(5);
+
 /// The pages of the menu.
-const MENU: [Entry; 7] = [
+const MENU: [Entry; 8] = [
     Entry { path: "/fabric", title: "Fabric" },
     Entry { path: "/groups", title: "Groups" },
     Entry { path: "/tables", title: "Tables" },
@@ -39,6 +53,7 @@ const MENU: [Entry; 7] = [
     Entry { path: "/jobs", title: "Jobs" },
     Entry { path: "/health", title: "Health" },
     Entry { path: "/what-if", title: "What if" },
+    Entry { path: "/evaluation", title: "Evaluation" },
 ];
 
 struct Entry {
@@ -55,8 +70,9 @@ pub(crate) struct Page {
     pub(crate) menu: &'static str,
     /// False if what it is about does not exist.
     pub(crate) is_found: bool,
-    /// True if it is made anew with every change; false if that would cost much.
-    pub(crate) is_live: bool,
+    /// Least time between two times that a browser asks for it again, as something has changed.
+    /// None if it is asked for once, as a form is.
+    pub(crate) renewal: Option<Duration>,
     /// Changes of what it is about, for administrators.
     pub(crate) actions: Vec<Action>,
     pub(crate) body: Markup,
@@ -84,7 +100,7 @@ impl Viewer {
 impl Page {
     fn new(menu: &'static str, title: impl Into<String>, body: Markup) -> Self {
         let actions = Vec::new();
-        Self { title: title.into(), menu, is_found: true, is_live: true, actions, body }
+        Self { title: title.into(), menu, is_found: true, renewal: Some(USUAL), actions, body }
     }
 
     /// A page that says what does not exist.
@@ -94,7 +110,7 @@ impl Page {
             p { (text) }
             p { a href="/fabric" { "Back to the fabric" } }
         };
-        Self { is_found: false, is_live: false, ..Self::new("", "Not found", body) }
+        Self { is_found: false, renewal: None, ..Self::new("", "Not found", body) }
     }
 
     /// A page that says why there is nothing to show.
@@ -121,10 +137,11 @@ pub(crate) fn layout(now: &Snapshot, page: &Page, viewer: &Viewer) -> Markup {
                             }
                         }
                     }
-                    div #state { (state(now, page.is_live)) }
+                    div #state { (state(now, page.renewal.is_some())) }
                     (signed_in(viewer))
                 }
-                main #main data-live=[page.is_live.then_some(now.version)] {
+                main #main data-live=[page.renewal.map(|_| now.version)]
+                    data-pause=[page.renewal.map(|pause| pause.as_millis())] {
                     @for (source, problem) in &now.problems {
                         p .problem role="alert" { strong { (source.words()) } ": " (problem) }
                     }

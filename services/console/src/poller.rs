@@ -39,7 +39,7 @@ impl Shared {
         self.0.subscribe()
     }
 
-    fn change(&self, change: impl FnOnce(&mut Snapshot)) {
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Snapshot)) {
         self.0.send_modify(|now| {
             let mut next = Snapshot::clone(now);
             change(&mut next);

@@ -10,7 +10,9 @@ use fabricast_proto::v1::directory_change::Kind;
 use fabricast_topology::Faults;
 
 use crate::calls::Server;
+use crate::history::Histories;
 use crate::overlay;
+use crate::rates::Rates;
 
 /// Time within which events of a kind are told together.
 const TOGETHER: Duration = Duration::from_secs(5);
@@ -46,6 +48,10 @@ pub(crate) struct Snapshot {
     pub(crate) problems: BTreeMap<Source, String>,
     /// Latest events, newest first.
     pub(crate) events: Arc<VecDeque<Event>>,
+    /// Changes of groups.
+    pub(crate) histories: Histories,
+    /// Rates of packets, or why they are not known; none while nobody looks at them.
+    pub(crate) rates: Option<Arc<Result<Rates, String>>>,
 }
 
 /// A source of the state.
@@ -125,9 +131,12 @@ impl Snapshot {
         for change in changes.into_iter().filter_map(|change| change.kind) {
             match change {
                 Kind::Group(group) => {
+                    let before = self.groups.get(&group.gn).map(Arc::as_ref);
+                    self.histories.note(before, &group, SystemTime::now());
                     drop(Arc::make_mut(&mut self.groups).insert(group.gn, Arc::new(group)));
                 }
                 Kind::DeletedGn(gn) => {
+                    self.histories.forget(gn);
                     if let Some(group) = Arc::make_mut(&mut self.groups).remove(&gn) {
                         let text = format!("group {} ended", group.name);
                         events.push(News::good(EventKind::GroupEnded, text));
@@ -233,13 +242,13 @@ impl Snapshot {
     pub(crate) fn overlay(&self) -> Overlay {
         let mut overlay = Overlay { faults: (*self.faults).clone(), ..Overlay::default() };
         let Some(fabric) = &self.fabric else { return overlay };
-        overlay.colors = self.switches.iter().map(|one| one.colors).max().unwrap_or(0);
+        overlay.full = self.switches.iter().map(|one| one.colors).max().unwrap_or(0);
         if !self.switches.is_empty() {
-            overlay.used_entries = vec![0; fabric.graph().switch_count()];
+            overlay.by_switch = vec![0; fabric.graph().switch_count()];
         }
         for switch in self.switches.iter() {
             if let Some(found) = fabric.graph().find_switch(&switch.name) {
-                overlay.used_entries[found.index()] = switch.used_entries;
+                overlay.by_switch[found.index()] = switch.used_entries;
             }
         }
         overlay
@@ -277,11 +286,6 @@ pub(crate) fn element_text(element: &v1::Element) -> String {
         Some(Kind::Endpoint(name)) => format!("endpoint {name}"),
         None => "unknown part".to_owned(),
     }
-}
-
-/// True if the route of a group is in the switches.
-pub(crate) fn is_routed(group: &v1::Group) -> bool {
-    group.route.as_ref().is_some_and(|route| route.state() == v1::RouteState::Routed)
 }
 
 #[cfg(test)]

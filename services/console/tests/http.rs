@@ -38,6 +38,7 @@ async fn console(tokens: bool) -> SocketAddr {
         is_open: !tokens,
         changes: tokens.then(Security::plaintext),
         tls: None,
+        evaluation: None,
         secret: [7; 32],
     };
     let app = App::bind(settings).await.unwrap();

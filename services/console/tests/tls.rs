@@ -58,6 +58,7 @@ impl World {
             is_open: false,
             changes: Some(Security::plaintext()),
             tls: Some(BrowserTls::new(&folder.path().join("console")).unwrap()),
+            evaluation: None,
             secret: [7; 32],
         };
         let app = App::bind(settings).await.unwrap();

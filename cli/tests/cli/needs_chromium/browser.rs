@@ -10,6 +10,23 @@ use serde_json::{Value, json};
 /// Timeout of a condition on the page.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// A screen, and the colors that its viewer likes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Screen {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) is_dark: bool,
+}
+
+impl Screen {
+    pub(super) const ALL: [Self; 4] = [
+        Self { width: 1280, height: 900, is_dark: false },
+        Self { width: 390, height: 844, is_dark: false },
+        Self { width: 1280, height: 900, is_dark: true },
+        Self { width: 390, height: 844, is_dark: true },
+    ];
+}
+
 /// A browser with one window; both end when it is dropped.
 pub(super) struct Browser {
     driver: Child,
@@ -18,8 +35,7 @@ pub(super) struct Browser {
 }
 
 impl Browser {
-    /// - `dark`: for a viewer who likes dark screens.
-    pub(super) fn start(dark: bool) -> Self {
+    pub(super) fn start() -> Self {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
             .stdout(Stdio::piped())
@@ -36,11 +52,8 @@ impl Browser {
         // Somebody has to read on, or the process would block on a full pipe.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         let mut browser = Self { driver, port, session: String::new() };
-        let mut arguments =
-            vec!["--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,900"];
-        if dark {
-            arguments.push("--blink-settings=preferredColorScheme=0");
-        }
+        let arguments =
+            ["--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,900"];
         let wanted = json!({"capabilities": {"alwaysMatch": {
             "browserName": "chrome",
             "goog:chromeOptions": {"args": arguments},
@@ -86,9 +99,30 @@ impl Browser {
         self.session("POST", "actions", &json!({"actions": [keyboard]}));
     }
 
-    /// Makes the window this wide.
-    pub(super) fn resize(&self, width: u32, height: u32) {
-        self.session("POST", "window/rect", &json!({"width": width, "height": height}));
+    /// Shows pages as on this screen.
+    pub(super) fn show_on(&self, screen: Screen) {
+        let Screen { width, height, is_dark } = screen;
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1,
+            "mobile": width < 600});
+        self.develop("Emulation.setDeviceMetricsOverride", &size);
+        let scheme = if is_dark { "dark" } else { "light" };
+        let feature = json!({"name": "prefers-color-scheme", "value": scheme});
+        self.develop("Emulation.setEmulatedMedia", &json!({"features": [feature]}));
+    }
+
+    /// Takes a picture of the upper part of the page, as PNG in base 64.
+    pub(super) fn picture(&self, screen: Screen) -> String {
+        let clip =
+            json!({"x": 0, "y": 0, "width": screen.width, "height": screen.height, "scale": 1});
+        let wanted = json!({"format": "png", "clip": clip, "captureBeyondViewport": true});
+        let answer = self.develop("Page.captureScreenshot", &wanted);
+        answer["data"].as_str().expect("a picture").to_owned()
+    }
+
+    /// Calls the browser by its own protocol.
+    fn develop(&self, command: &str, parameters: &Value) -> Value {
+        let call = json!({"cmd": command, "params": parameters});
+        self.session("POST", "goog/cdp/execute", &call)
     }
 
     /// Takes the messages of the console that are warnings or errors.
@@ -151,6 +185,6 @@ fn body_of(stream: TcpStream) -> Vec<u8> {
 
 /// Time between two looks at the page.
 #[expect(clippy::disallowed_methods, reason = "these tests have no runtime")]
-fn pause() {
+pub(super) fn pause() {
     std::thread::sleep(Duration::from_millis(50));
 }

@@ -7,8 +7,15 @@ use fabricast_topology::Peer;
 use super::Plan;
 use crate::drawing::{Cell, Drawing, Frame, Line};
 use crate::fabric::Fabric;
-use crate::overlay::{Overlay, fill_class};
+use crate::overlay::{Overlay, Shade, fill_class};
 use crate::svg::{CELL_HEIGHT, CELL_WIDTH};
+
+/// The quantity that colors show, and its full amount.
+#[derive(Clone, Copy)]
+pub(super) struct Scale {
+    pub(super) shade: Shade,
+    pub(super) full: u32,
+}
 
 /// The links between two boxes.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +59,7 @@ pub(super) fn pairs(
                 links: 1,
                 failed: u32::from(!overlay.faults.port_is_live(graph, port)),
                 trees: overlay.trees_at(graph, port),
-                used: overlay.entries_at(port).max(overlay.entries_at(other)),
+                used: overlay.amount_at(port).max(overlay.amount_at(other)),
             });
         }
     }
@@ -64,12 +71,12 @@ pub(super) fn lines<'a>(
     drawing: &Drawing,
     pairs: impl Iterator<Item = ((usize, usize), &'a LinkCounts)>,
     name: impl Fn(usize) -> String,
-    colors: u32,
+    scale: Scale,
 ) -> Vec<Line> {
     let line = |((from, to), counts): ((usize, usize), &LinkCounts)| {
         let (a, b) = (&drawing.cells[from], &drawing.cells[to]);
         let title = format!("{} – {}", name(from), name(to));
-        line_of(counts, &title, ends(a, b), colors)
+        line_of(counts, &title, ends(a, b), scale)
     };
     pairs.map(line).collect()
 }
@@ -79,7 +86,7 @@ pub(super) fn frame_pairs(
     drawing: &Drawing,
     plan: &Plan,
     pairs: &BTreeMap<(usize, usize), LinkCounts>,
-    colors: u32,
+    scale: Scale,
 ) -> Vec<Line> {
     let of = |cell: usize| {
         let (x, y) = (drawing.cells[cell].x, drawing.cells[cell].y);
@@ -107,7 +114,7 @@ pub(super) fn frame_pairs(
             from: Point { x: middle(lower), y: lower.y },
             to: Point { x: middle(upper), y: upper.y + upper.height },
         };
-        line_of(counts, &title, ends, colors)
+        line_of(counts, &title, ends, scale)
     };
     joined.iter().map(line).collect()
 }
@@ -137,7 +144,7 @@ fn ends(a: &Cell, b: &Cell) -> Ends {
     Ends { from: Point { x: lower.x + half, y: lower.y }, to }
 }
 
-fn line_of(counts: &LinkCounts, title: &str, ends: Ends, colors: u32) -> Line {
+fn line_of(counts: &LinkCounts, title: &str, ends: Ends, scale: Scale) -> Line {
     let mut title = match counts.links {
         1 => format!("{title}: 1 link"),
         links => format!("{title}: {links} links"),
@@ -148,7 +155,7 @@ fn line_of(counts: &LinkCounts, title: &str, ends: Ends, colors: u32) -> Line {
         failed => title.push_str(&format!(", {failed} failed")),
     }
     if let Some(used) = counts.used {
-        title.push_str(&format!(", {used} of {colors} entries used"));
+        title.push_str(&format!(", {}", scale.shade.words(used, scale.full)));
     }
     match counts.trees {
         0 => {}
@@ -164,7 +171,7 @@ fn line_of(counts: &LinkCounts, title: &str, ends: Ends, colors: u32) -> Line {
         title,
         links: counts.links,
         failed: counts.failed,
-        fill: fill_class(counts.used.unwrap_or(0), colors),
+        fill: fill_class(counts.used.unwrap_or(0), scale.full),
         trees: counts.trees,
     }
 }

@@ -161,7 +161,7 @@ pub(super) fn frames(fabric: &Fabric, scope: Scope, drawing: &Drawing, plan: &Pl
         let label = match planned.slot.unit {
             Unit::Cn(_) => format!("block {}", planned.slot.frame),
             Unit::Tn(_) => format!("TNs {}", planned.slot.frame),
-            Unit::Switch(_) | Unit::Part(_) => String::new(),
+            Unit::Switch(_) | Unit::Part(_) | Unit::Member(_) => String::new(),
         };
         let (x, y) = (cell.x - PAD, cell.y - PAD);
         let (right, bottom) = (cell.x + CELL_WIDTH + PAD, cell.y + CELL_HEIGHT + PAD);

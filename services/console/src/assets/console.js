@@ -1,8 +1,7 @@
 // Keeps the page as new as the control plane, and lets the keys move through a drawing.
 'use strict';
 
-const PAUSE = 500; // milliseconds between two renewals of a page
-let last = 0, timer = 0, busy = false, again = false;
+let last = 0, timer = 0, busy = false, again = false, shown = '';
 
 const live = (text, good) => {
   const sign = document.getElementById('live');
@@ -17,6 +16,30 @@ const keyOf = (element) => {
   return link ? 'main a[href="' + CSS.escape(link) + '"]' : null;
 };
 
+// Puts another content in place, and keeps what the viewer has done: focus, typed text, what is
+// scrolled and opened.
+const replace = (old, fresh) => {
+  const focus = keyOf(document.activeElement), typed = document.activeElement;
+  const caret = typed && 'selectionStart' in typed ? typed.selectionStart : null;
+  const values = [...old.querySelectorAll('input[id], select[id]')].map((one) => [one.id, one.value]);
+  const scrolls = [...old.querySelectorAll('.scroll')].map((one) => [one.scrollLeft, one.scrollTop]);
+  const open = [...old.querySelectorAll('details')].map((one) => one.open);
+  old.innerHTML = fresh;
+  old.querySelectorAll('.scroll').forEach((one, at) => {
+    if (scrolls[at]) [one.scrollLeft, one.scrollTop] = scrolls[at];
+  });
+  old.querySelectorAll('details').forEach((one, at) => { if (open[at]) one.open = true; });
+  values.forEach(([id, value]) => {
+    const one = document.getElementById(id);
+    if (one && one.value !== value) one.value = value;
+  });
+  const found = focus && document.querySelector(focus);
+  if (found) {
+    found.focus({ preventScroll: true });
+    if (caret !== null && found.setSelectionRange) found.setSelectionRange(caret, caret);
+  }
+};
+
 const renew = async () => {
   if (busy) { again = true; return; }
   busy = true;
@@ -26,28 +49,12 @@ const renew = async () => {
     if (answer.redirected && new URL(answer.url).pathname === '/sign-in') { location.href = '/sign-in'; return; }
     const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
     const fresh = page.querySelector('main'), old = document.querySelector('main');
-    if (fresh && old && fresh.innerHTML !== old.dataset.shown) {
-      const focus = keyOf(document.activeElement), typed = document.activeElement;
-      const value = typed && 'value' in typed ? [typed.value, typed.selectionStart] : null;
-      const scrolls = [...old.querySelectorAll('.scroll')].map((one) => [one.scrollLeft, one.scrollTop]);
-      const open = [...old.querySelectorAll('details')].map((one) => one.open);
-      old.innerHTML = fresh.innerHTML;
-      old.dataset.shown = fresh.innerHTML;
-      old.querySelectorAll('.scroll').forEach((one, at) => {
-        if (scrolls[at]) [one.scrollLeft, one.scrollTop] = scrolls[at];
-      });
-      old.querySelectorAll('details').forEach((one, at) => { if (open[at]) one.open = true; });
-      const found = focus && document.querySelector(focus);
-      if (found) {
-        found.focus({ preventScroll: true });
-        if (value && 'value' in found && found.type === 'search') {
-          found.value = value[0];
-          found.setSelectionRange(value[1], value[1]);
-        }
-      }
+    if (fresh && old && fresh.innerHTML !== shown) {
+      shown = fresh.innerHTML;
+      replace(old, shown);
     }
-    const state = page.getElementById('state'), shown = document.getElementById('state');
-    if (state && shown) { shown.innerHTML = state.innerHTML; }
+    const state = page.getElementById('state'), own = document.getElementById('state');
+    if (state && own) { own.innerHTML = state.innerHTML; }
     live('live', true);
   } catch (error) {
     live('not connected', false);
@@ -57,14 +64,17 @@ const renew = async () => {
   }
 };
 
+// The page says how long it wants to be left alone.
 const soon = () => {
   clearTimeout(timer);
-  timer = setTimeout(renew, Math.max(0, last + PAUSE - Date.now()));
+  const pause = Number(document.querySelector('main').dataset.pause || 500);
+  timer = setTimeout(renew, Math.max(0, last + pause - Date.now()));
 };
 
 const follow = () => {
   const main = document.querySelector('main[data-live]');
   if (!main) return;
+  shown = main.innerHTML;
   const events = new EventSource('/events');
   let first = main.dataset.live;
   events.onmessage = (event) => { if (event.data !== first) soon(); first = null; };

@@ -43,7 +43,7 @@ pub(crate) async fn dry_run(
         (effect)
         (form(action, confirmation))
     };
-    Page { is_live: false, ..Page::new("", format!("{action}?"), body) }
+    Page { renewal: None, ..Page::new("", format!("{action}?"), body) }
 }
 
 fn form(action: &Action, confirmation: &Confirmation) -> Markup {
@@ -78,13 +78,13 @@ pub(crate) fn done(action: &Action, result: &Result<String, String>) -> Page {
         }
         p { a href="/fabric" { "To the fabric" } " · " a href="/health" { "To health and events" } }
     };
-    Page { is_live: false, ..Page::new("", action.to_string(), body) }
+    Page { renewal: None, ..Page::new("", action.to_string(), body) }
 }
 
 /// A page that says why somebody may not make a change.
 pub(crate) fn forbidden(why: &str) -> Page {
     let body = html! { h1 { "Not allowed" } p .problem role="alert" { (why) } };
-    Page { is_live: false, ..Page::new("", "Not allowed", body) }
+    Page { renewal: None, ..Page::new("", "Not allowed", body) }
 }
 
 async fn effect(now: &Snapshot, details: &Details, action: &Action) -> Option<Markup> {
@@ -93,10 +93,8 @@ async fn effect(now: &Snapshot, details: &Details, action: &Action) -> Option<Ma
         Object::Element(element) => {
             let fabric = now.fabric.as_deref()?;
             let part = part(fabric, element)?;
-            Some(match action.verb {
-                Verb::Fail => what_if::answer(now, fabric, details, part).await,
-                _ => waiting(now, details).await,
-            })
+            let what = what_if::What { part, verb: action.verb, wanted: "" };
+            Some(what_if::answer(now, fabric, details, what).await)
         }
     }
 }
@@ -107,39 +105,6 @@ fn part(fabric: &Fabric, element: &v1::Element) -> Option<what_if::Part> {
         Kind::Link(end) => what_if::part(fabric, &end.switch_name, &end.port.to_string()).ok(),
         Kind::Endpoint(_) => None,
     }
-}
-
-/// The groups that could be better off once something is repaired.
-async fn waiting(now: &Snapshot, details: &Details) -> Markup {
-    let names = now.groups.values().map(|group| group.name.clone()).collect();
-    let routes = details.routes(names).await;
-    html! {
-        @match &*routes {
-            Err(problem) => p .problem role="status" { "It is not known which groups wait for it: " (problem) },
-            Ok(routes) => {
-                @let waiting: Vec<_> = routes.iter().filter_map(|route| Some((route, may_gain(route)?))).collect();
-                @if waiting.is_empty() { p .good { "No group waits for a repair." } }
-                @else {
-                    p { (waiting.len()) " groups wait for repairs; those that this one concerns change." }
-                    ul #hits {
-                        @for (route, gain) in waiting.iter().take(LISTED) {
-                            li { (group_link(&route.group)) ": " (gain) }
-                        }
-                        @if waiting.len() > LISTED { li { "and " (waiting.len() - LISTED) " more" } }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn may_gain(route: &v1::RouteExplanation) -> Option<String> {
-    if !route.cut_off_endpoints.is_empty() {
-        return Some(format!("may reach {} again", route.cut_off_endpoints.join(", ")));
-    }
-    let is_home = route.spanning_tree == Some(route.home_spanning_tree);
-    (!is_home && !route.reason.is_empty())
-        .then(|| format!("may return to its tree: {}", route.reason))
 }
 
 /// The memberships that end with a node, or what is known of its failures.

@@ -1,7 +1,8 @@
 //! The capacity curve: what tables of other sizes would cost the groups that there are.
 
-use fabricast_routing::{Capacity, RoutingCost};
-use maud::{Markup, html};
+use fabricast_drawing::{Chart, ChartLine, ChartPoint};
+use fabricast_routing::{Capacity, RoutingCost, SizeCost};
+use maud::{Markup, PreEscaped, html};
 
 use super::Page;
 use super::parts::fact;
@@ -24,12 +25,68 @@ pub(crate) async fn capacity(now: &Snapshot, details: &Details) -> Page {
                     (fact("Entries that avoid all merging", least(found)))
                     (fact("Fewer cannot, whatever the engine", bound(found)))
                 }
+                (one_more(found, has))
+                h2 { "Tables of other sizes" }
+                (PreEscaped(chart(found, has).svg()))
+                p .soft { span .one { "●" } " most groups on a tree, " span .two { "●" } " most groups on a link, over the entries of a table" }
                 (table(found))
             }
         }
         p { a href="/tables" { "To the tables" } }
     };
-    Page { is_live: false, ..Page::new("/tables", "Capacity", body) }
+    Page { renewal: Some(super::SELDOM), ..Page::new("/tables", "Capacity", body) }
+}
+
+/// The effect of one entry more.
+fn one_more(found: &Capacity, has: u32) -> Markup {
+    let cost = |colors: u32| {
+        let size = found.sizes.iter().find(|size| u32::from(size.colors) == colors)?;
+        size.cost.as_ref()
+    };
+    let (Some(now), Some(more)) = (cost(has), cost(has.saturating_add(1))) else {
+        return html! {};
+    };
+    let rows = [
+        ("Trees", now.metrics.trees, more.metrics.trees),
+        ("Most groups on a tree", now.metrics.max_tfi, more.metrics.max_tfi),
+        (
+            "Most groups on a link",
+            now.metrics.switch_links.max_efi,
+            more.metrics.switch_links.max_efi,
+        ),
+        ("Groups without a tree", now.unrouted, more.unrouted),
+    ];
+    let is_same = rows.iter().all(|(_, now, more)| now == more);
+    html! {
+        h2 { "One entry more" }
+        @if is_same { p { "With " (has + 1) " entries the plan would be as good as with " (has) "." } }
+        @else { p { "What " (has + 1) " entries would change if the groups were formed anew:" } }
+        dl #one-more .facts {
+            @for (what, now, more) in rows {
+                (fact(what, if now == more { now.to_string() } else { format!("{now} → {more}") }))
+            }
+        }
+    }
+}
+
+fn chart(found: &Capacity, has: u32) -> Chart {
+    let line = |label: &str, of: fn(&RoutingCost) -> u32| {
+        let point = |size: &SizeCost| {
+            let y = f64::from(of(size.cost.as_ref()?));
+            Some(ChartPoint { x: size.colors.into(), y })
+        };
+        let points = found.sizes.iter().filter_map(point).collect();
+        ChartLine { label: label.to_owned(), points }
+    };
+    Chart {
+        title: "Cost of tables over their entries".to_owned(),
+        x_label: "entries of a table".to_owned(),
+        lines: vec![
+            line("most groups on a tree", |cost| cost.metrics.max_tfi),
+            line("most groups on a link", |cost| cost.metrics.switch_links.max_efi),
+        ],
+        marked: Some((has, "now".to_owned())),
+    }
 }
 
 fn least(found: &Capacity) -> String {

@@ -1,4 +1,7 @@
-//! Health: the parts of the control plane, failures, differences of tables, and the latest events.
+//! Health: the parts of the control plane, their figures, failures, differences of tables, and the
+//! latest events.
+
+use std::time::SystemTime;
 
 use fabricast_proto::v1;
 use maud::{Markup, html};
@@ -8,21 +11,25 @@ use super::fabric::failed_part;
 use super::nodes::node_state;
 use super::parts::{ago, clock, fact, name, node_link, switch_link};
 use crate::calls::Server;
+use crate::details::{Details, Process};
 use crate::snapshot::Snapshot;
 
 /// Most rows of each list.
 const LISTED: usize = 50;
 
 /// The state of all parts.
-pub(crate) fn health(now: &Snapshot) -> Page {
+pub(crate) async fn health(now: &Snapshot, details: &Details) -> Page {
+    let answer = details.processes().await;
+    let processes = answer.as_ref().as_ref().map_or(&[][..], Vec::as_slice);
     let body = html! {
         h1 { "Health" }
         (route_service(now))
         (servers(&now.servers))
+        (super::processes::figures(processes))
         (failures(now))
         (drifts(now))
         (nodes(now))
-        (events(now))
+        (timeline(now, processes))
     };
     Page::new("/health", "Health", body)
 }
@@ -156,15 +163,45 @@ fn nodes(now: &Snapshot) -> Markup {
     }
 }
 
-fn events(now: &Snapshot) -> Markup {
+/// A line of the time line.
+struct Entry<'a> {
+    at: SystemTime,
+    text: Markup,
+    is_bad: bool,
+    /// Role or person that has changed something; none for what the console has seen.
+    caller: Option<&'a str>,
+}
+
+/// Events since the console began, and the audit of all processes, newest first.
+fn timeline(now: &Snapshot, processes: &[Process]) -> Markup {
+    let seen = now.events.iter().map(|event| Entry {
+        at: event.at,
+        text: html! { bdi { (event.text) } @if event.more > 0 { ", and " (event.more) " more" } },
+        is_bad: event.is_bad,
+        caller: None,
+    });
+    let audited = processes.iter().flat_map(|process| &process.audit).filter_map(|line| {
+        Some(Entry {
+            at: SystemTime::try_from(line.time?).ok()?,
+            text: html! { (line.call) " " @if line.code != "OK" { (line.code) " " } bdi .soft { (line.request) } },
+            is_bad: line.code != "OK",
+            caller: Some(&line.caller),
+        })
+    });
+    let mut entries: Vec<Entry<'_>> = seen.chain(audited).collect();
+    entries.sort_by_key(|entry| std::cmp::Reverse(entry.at));
     html! {
-        h2 { "Latest events" }
-        @if now.events.is_empty() { p .soft { "None since the console began." } }
+        h2 { "Time line" }
+        p .soft { "What has changed, and who did it: events since the console began, and the latest lines of the audit. "
+            a href="/recording" download="" { "The recording of the route service" }
+            " has its latest inputs; " code { "fabricast debug replay" } " plays it again." }
+        @if entries.is_empty() { p .soft { "Nothing yet." } }
         @else {
             ol #events {
-                @for event in now.events.iter().take(LISTED) {
-                    li { (clock(event.at)) " " span .bad[event.is_bad] { bdi { (event.text) }
-                        @if event.more > 0 { ", and " (event.more) " more" } } }
+                @for entry in entries.iter().take(2 * LISTED) {
+                    li { (clock(entry.at)) " "
+                        @if let Some(caller) = entry.caller { strong { (name(caller)) } " " }
+                        span .bad[entry.is_bad] { (entry.text) } }
                 }
             }
         }

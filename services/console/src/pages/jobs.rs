@@ -8,7 +8,7 @@ use fabricast_proto::v1;
 use maud::{Markup, html};
 
 use super::Page;
-use super::parts::{fact, group_link, legend, name, node_link, pages, picture, rows_of};
+use super::parts::{ENTRIES, fact, group_link, legend, name, node_link, pages, picture, rows_of};
 use crate::details::{Answer, Details, JobsDetail};
 use crate::http::{Query, encoded};
 use crate::snapshot::Snapshot;
@@ -253,7 +253,7 @@ fn placement(now: &Snapshot, job: &v1::Job) -> Markup {
     html! {
         h2 { "Placement" }
         (picture(fabric, &drawing, ""))
-        (legend(true))
+        (legend(true, Some(ENTRIES)))
     }
 }
 

@@ -13,6 +13,10 @@ pub(super) const PAGE: usize = 50;
 /// Width from which a drawing is scrolled on small screens instead of made smaller.
 const WIDE: i32 = 900;
 
+/// Words of the classes of used entries.
+pub(super) const ENTRIES: [&str; 6] =
+    ["no entry used", "up to a quarter", "up to half", "up to three quarters", "more", "full"];
+
 /// A name that somebody has chosen; it cannot turn the text around it.
 pub(super) fn name(text: &str) -> Markup {
     html! { bdi { (text) } }
@@ -55,7 +59,9 @@ pub(super) fn unit_address(fabric: &Fabric, unit: Unit) -> String {
         Unit::Switch(switch) => {
             format!("/switch?name={}", encoded(fabric.graph().switch_name(switch)))
         }
-        Unit::Cn(_) | Unit::Tn(_) | Unit::Part(_) => format!("/fabric?inside={unit}"),
+        Unit::Cn(_) | Unit::Tn(_) | Unit::Part(_) | Unit::Member(_) => {
+            format!("/fabric?inside={unit}")
+        }
     }
 }
 
@@ -82,7 +88,10 @@ pub(super) fn picture(fabric: &Fabric, drawing: &Drawing, base: &str) -> Markup 
 }
 
 /// The meaning of the colors.
-pub(super) fn legend(with_tree: bool) -> Markup {
+///
+/// - `classes`: words of the classes of amounts, of which empty ones are left out; `None` for a
+///   drawing that shows none.
+pub(super) fn legend(with_tree: bool, classes: Option<[&str; 6]>) -> Markup {
     let cell = |class: &str| {
         html! { svg .fabric viewBox="0 0 26 14" aria-hidden="true" {
             g class={ "cell " (class) } { rect x="1.5" y="1.5" width="23" height="11" rx="3" {} }
@@ -101,12 +110,9 @@ pub(super) fn legend(with_tree: bool) -> Markup {
                 li { (cell("f0 member")) "has members" }
                 li { (cell("f0 root")) "root" }
             }
-            li { (cell("f0")) "no entry used" }
-            li { (cell("f1")) "up to a quarter" }
-            li { (cell("f2")) "up to half" }
-            li { (cell("f3")) "up to three quarters" }
-            li { (cell("f4")) "more" }
-            li { (cell("f5")) "full" }
+            @for (class, words) in classes.iter().flatten().enumerate().filter(|(_, words)| !words.is_empty()) {
+                li { (cell(&format!("f{class}"))) (words) }
+            }
             li { (cell("f0 hurt")) "part of it failed" }
             li { (cell("dead")) "failed" }
             li { (line("dead")) "failed link" }

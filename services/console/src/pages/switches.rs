@@ -1,12 +1,12 @@
-//! Switches: the list with their entries, and one with its ports and table.
+//! One switch, with its ports and table.
 
 use fabricast_drawing::{Fabric, Scope, draw};
-use fabricast_proto::v1;
 use fabricast_topology::SwitchId;
 use maud::{Markup, html};
 
 use super::Page;
-use super::parts::{end_link, fact, name, pages, picture, rows_of, switch_link};
+use super::parts::{end_link, fact, name, picture};
+use super::tables::kind;
 use crate::changes::{Action, Verb};
 use crate::details::{Details, SwitchDetail};
 use crate::http::{Query, encoded};
@@ -14,100 +14,6 @@ use crate::snapshot::Snapshot;
 
 /// Most table entries that a page lists.
 const LISTED: usize = 400;
-
-/// Entries used and free, switch by switch.
-pub(crate) fn tables(now: &Snapshot, query: &Query) -> Page {
-    let (filter, page) = (query.get("filter"), query.number("page"));
-    let fabric = now.fabric.as_deref();
-    let title = |switch: &v1::Switch| switch.description.clone();
-    let mut found: Vec<&v1::Switch> = now
-        .switches
-        .iter()
-        .filter(|switch| {
-            filter.is_empty() || switch.name.contains(filter) || title(switch).contains(filter)
-        })
-        .collect();
-    found.sort_by_key(|switch| std::cmp::Reverse(switch.used_entries));
-    let status = now.status.clone().unwrap_or_default();
-    let address = format!("/tables?filter={}&page=", encoded(filter));
-    let body = html! {
-        h1 { "Tables" }
-        p .soft { "The fullest table of each switch, the fullest switches first. A group needs one entry "
-            "in each table that its tree passes; groups on one tree share it." }
-        dl .facts {
-            (fact("Entries of a table", status.colors))
-            (fact("Used in the fullest", status.used_entries))
-            (fact("Entries in all switches", status.programmed_entries))
-            (fact("Virtual groups", status.virtual_groups))
-            (fact("Most groups on a tree", status.max_tfi))
-            (fact("Groups without entries", status.unicast_only_groups))
-        }
-        (fill_counts(&now.switches))
-        p { a href="/capacity" { "What would tables of other sizes cost?" } }
-        form method="get" action="/tables" data-filter="" {
-            label for="filter" { "Part of the name (press /)"
-                input #filter type="search" name="filter" value=(filter) maxlength="256";
-            }
-            noscript { button { "Show" } }
-        }
-        p .soft { (found.len()) " of " (now.switches.len()) " switches" }
-        div .scroll tabindex="0" role="group" aria-label="Switches" {
-            table {
-                thead { tr { th { "Switch" } th { "State" } th { "Entries" } th .number { "Used" }
-                    th .number { "Free" } th { "Tables" } th .number { "Ports" } } }
-                tbody { @for switch in rows_of(&found, page) { (row(fabric, switch)) } }
-            }
-        }
-        (pages(&address, page, found.len()))
-    };
-    Page::new("/tables", "Tables", body)
-}
-
-fn row(fabric: Option<&Fabric>, switch: &v1::Switch) -> Markup {
-    let free = switch.colors.saturating_sub(switch.used_entries);
-    html! {
-        tr {
-            td { (switch_link(fabric, &switch.name)) }
-            td { @if switch.live { span .good { "up" } } @else { span .bad { "down" } } }
-            td { (fill_meter(switch)) }
-            td .number { (switch.used_entries) }
-            td .number { (free) }
-            td { (kind(switch)) }
-            td .number { (switch.port_count) }
-        }
-    }
-}
-
-fn fill_meter(switch: &v1::Switch) -> Markup {
-    let (used, colors) = (switch.used_entries, switch.colors.max(1));
-    let text = format!("{used} of {colors} entries used");
-    let (low, high) = (colors / 2, colors * 3 / 4);
-    html! {
-        meter min="0" max=(colors) low=(low) high=(high) optimum="0" value=(used) aria-label=(text) title=(text) { (text) }
-    }
-}
-
-fn kind(switch: &v1::Switch) -> &'static str {
-    match switch.table_kind() {
-        v1::TableKind::PerPort => "per port",
-        v1::TableKind::PerSwitch => "per switch",
-        v1::TableKind::Unspecified => "?",
-    }
-}
-
-/// Counts the switches by the share of entries that they use.
-fn fill_counts(switches: &[v1::Switch]) -> Markup {
-    let mut counts = [0_usize; 6];
-    for switch in switches {
-        let class = fabricast_drawing::fill_class(switch.used_entries, switch.colors);
-        counts[usize::from(class)] += 1;
-    }
-    let words = ["empty", "to a quarter", "to half", "to three quarters", "more", "full"];
-    html! {
-        h2 { "Switches by their fullest table" }
-        dl .facts { @for (word, count) in words.iter().zip(counts) { (fact(word, count)) } }
-    }
-}
 
 /// One switch.
 pub(crate) async fn switch(now: &Snapshot, details: &Details, query: &Query) -> Page {

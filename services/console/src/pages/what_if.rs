@@ -1,18 +1,17 @@
-//! The groups that the failure of a switch or link would hit.
+//! Effects of a failure or repair that is only thought of: groups, and their new trees.
 
-use std::collections::BTreeSet;
-
-use fabricast_drawing::{Fabric, Scope, draw};
+use fabricast_drawing::{Drawing, Fabric, Scope, draw};
 use fabricast_proto::v1;
+use fabricast_proto::v1::element::Kind;
 use fabricast_topology::{Peer, PortId, SwitchId};
 use maud::{Markup, html};
 
 use super::Page;
-use super::parts::{group_link, name, picture, switch_link};
+use super::parts::{ENTRIES, fact, group_link, legend, name, picture, switch_link};
 use crate::changes::{Action, Verb};
 use crate::details::Details;
-use crate::http::Query;
-use crate::overlay;
+use crate::http::{Query, encoded};
+use crate::overlay::tree_overlay;
 use crate::snapshot::Snapshot;
 
 /// Most groups that are listed.
@@ -23,16 +22,6 @@ const LISTED: usize = 200;
 pub(super) enum Part {
     Switch(SwitchId),
     Link(PortId),
-}
-
-/// A group that would be hit, and how.
-#[derive(Debug)]
-struct Hit {
-    group: String,
-    /// Trees that use the part, one bit for each.
-    trees: u8,
-    /// Member endpoints that nothing would reach.
-    cut_off: usize,
 }
 
 /// The form, and what the part that it names carries.
@@ -46,10 +35,12 @@ pub(crate) async fn what_if(now: &Snapshot, details: &Details, query: &Query) ->
     };
     let asked = !query.get("switch").is_empty();
     let part = part(fabric, query.get("switch"), query.get("port"));
+    let what =
+        |part| What { part, verb: action(now, fabric, part).verb, wanted: query.get("group") };
     let body = html! {
         h1 { "What if it failed?" }
-        p .soft { "Choose a switch, or one of its ports for a link: the groups whose trees use it now. "
-            "Nothing is changed. " code { "fabricast fabric fail --dry-run" } " prints the same." }
+        p .soft { "Choose a switch, or one of its ports for a link. The route service plans all groups without it; "
+            "nothing is changed. Of a part that has failed it plans the repair." }
         form method="get" action="/what-if" {
             label for="switch" { "Switch, by node id or name"
                 input #switch name="switch" required maxlength="256" value=(query.get("switch"));
@@ -60,14 +51,19 @@ pub(crate) async fn what_if(now: &Snapshot, details: &Details, query: &Query) ->
             button { "Show" }
         }
         @match part {
-            Ok(part) if asked => (answer(now, fabric, details, part).await),
+            Ok(part) if asked => (answer(now, fabric, details, what(part)).await),
             Err(problem) if asked => p .problem role="status" { (problem) },
             _ => {}
         }
     };
     let is_found = !asked || part.is_ok();
     let actions = part.map_or_else(|_| Vec::new(), |part| vec![action(now, fabric, part)]);
-    Page { is_found, is_live: false, actions, ..Page::new("/what-if", "What if", body) }
+    Page {
+        is_found,
+        renewal: Some(super::SELDOM),
+        actions,
+        ..Page::new("/what-if", "What if", body)
+    }
 }
 
 /// The change that an administrator could make of a part: to fail it, or to heal a failed one.
@@ -101,24 +97,71 @@ pub(super) fn part(fabric: &Fabric, switch: &str, port: &str) -> Result<Part, &'
     port.map(Part::Link).ok_or("Nothing is connected to this port.")
 }
 
-/// The groups that a part carries, and the fabric without it.
+/// The groups whose routes would change, the plan as a whole, and the new trees of one of them.
+///
+/// - `wanted`: the group whose trees are drawn; empty for the first one with a new tree.
 pub(super) async fn answer(
     now: &Snapshot,
     fabric: &Fabric,
     details: &Details,
-    part: Part,
+    what: What<'_>,
 ) -> Markup {
+    let What { part, verb, wanted } = what;
+    let element = element(fabric, part);
+    let (failed, healed) = match verb {
+        Verb::Heal => (Vec::new(), vec![element]),
+        _ => (vec![element], Vec::new()),
+    };
+    let mut request = v1::PlanFaultsRequest { failed, healed, links_of: wanted.to_owned() };
+    let mut planned = details.faults(request.clone()).await;
+    // Nobody was asked for, so the first group with a new tree is shown.
+    if wanted.is_empty()
+        && let Ok(found) = &*planned
+        && let Some(first) = found.changes.iter().filter_map(|one| one.after.as_ref()).next()
+    {
+        request.links_of.clone_from(&first.group);
+        planned = details.faults(request.clone()).await;
+    }
+    html! {
+        h2 { (title(fabric, part)) }
+        @match &*planned {
+            Err(problem) => p .problem role="status" { "It cannot be planned: " (problem) },
+            Ok(found) => {
+                (listed(fabric, part, found, now.groups.len()))
+                (trees(now, fabric, &what, found, &request.links_of))
+            }
+        }
+    }
+}
+
+/// A change that is thought of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct What<'a> {
+    pub(super) part: Part,
+    pub(super) verb: Verb,
+    /// Group whose trees are drawn; empty for the first one.
+    pub(super) wanted: &'a str,
+}
+
+fn element(fabric: &Fabric, part: Part) -> v1::Element {
     let graph = fabric.graph();
-    let names: Vec<String> = now.groups.values().map(|group| group.name.clone()).collect();
-    let routes = details.routes(names).await;
-    let mut overlay = now.overlay();
-    let (switch, title) = match part {
+    let kind = match part {
+        Part::Switch(switch) => Kind::SwitchName(graph.switch_name(switch).to_owned()),
+        Part::Link(port) => Kind::Link(v1::PortName {
+            switch_name: graph.switch_name(graph.switch_of(port)).to_owned(),
+            port: graph.port_number(port).into(),
+        }),
+    };
+    v1::Element { kind: Some(kind) }
+}
+
+fn title(fabric: &Fabric, part: Part) -> Markup {
+    let graph = fabric.graph();
+    match part {
         Part::Switch(switch) => {
-            overlay.faults.fail_switch(switch);
-            (switch, html! { "Switch " (switch_link(Some(fabric), graph.switch_name(switch))) })
+            html! { "Switch " (switch_link(Some(fabric), graph.switch_name(switch))) }
         }
         Part::Link(port) => {
-            overlay.faults.fail_link(graph, port);
             let switch = graph.switch_of(port);
             let (id, number) = (graph.switch_name(switch), graph.port_number(port));
             let far = match graph.peer(port) {
@@ -128,90 +171,127 @@ pub(super) async fn answer(
                 Peer::Endpoint(endpoint) => name(graph.endpoint_name(endpoint)),
                 Peer::None => html! { "nothing" },
             };
-            (
-                switch,
-                html! { "The link from " (switch_link(Some(fabric), id)) " port " (number) " to " (far) },
-            )
+            html! { "The link from " (switch_link(Some(fabric), id)) " port " (number) " to " (far) }
         }
-    };
-    let scope = match fabric.is_small() {
-        true => Scope::Whole,
-        false => Scope::Inside(fabric.midplane(switch)),
-    };
-    html! {
-        h2 { (title) }
-        @match &*routes {
-            Err(problem) => p .problem role="status" { "It is not known which groups use it: " (problem) },
-            Ok(routes) => (listed(&hits(fabric, routes, part), routes.len())),
-        }
-        (picture(fabric, &draw(fabric, scope, &overlay), ""))
     }
 }
 
-/// Finds the groups whose trees use a part.
-fn hits(fabric: &Fabric, routes: &[v1::RouteExplanation], part: Part) -> Vec<Hit> {
+/// Address of this view with the trees of a group.
+fn address(fabric: &Fabric, part: Part, group: &str) -> String {
     let graph = fabric.graph();
-    let ends: BTreeSet<PortId> = match part {
-        Part::Link(port) => match graph.peer(port) {
-            Peer::Switch(other) => BTreeSet::from([port, other]),
-            Peer::Endpoint(_) | Peer::None => BTreeSet::from([port]),
-        },
-        Part::Switch(switch) => {
-            let far = graph.ports(switch).filter_map(|port| match graph.peer(port) {
-                Peer::Switch(other) => Some(other),
-                Peer::Endpoint(_) | Peer::None => None,
-            });
-            far.chain(graph.ports(switch)).collect()
-        }
+    let place = match part {
+        Part::Switch(switch) => format!("switch={}", encoded(graph.switch_name(switch))),
+        Part::Link(port) => format!(
+            "switch={}&port={}",
+            encoded(graph.switch_name(graph.switch_of(port))),
+            graph.port_number(port)
+        ),
     };
-    let hit = |route: &v1::RouteExplanation| {
-        let mut hit = Hit { group: route.group.clone(), trees: 0, cut_off: 0 };
-        for link in &route.links {
-            let Some(port) = overlay::port(graph, &link.switch_name, link.port) else { continue };
-            if !ends.contains(&port) {
-                continue;
-            }
-            match graph.peer(port) {
-                Peer::Endpoint(_) => {
-                    hit.cut_off += 1;
-                    hit.trees |= 3; // links of endpoints belong to both trees
-                }
-                Peer::Switch(_) | Peer::None => hit.trees |= 1 << link.tree.min(1),
-            }
-        }
-        (hit.trees != 0).then_some(hit)
-    };
-    routes.iter().filter_map(hit).collect()
+    format!("/what-if?{place}&group={}", encoded(group))
 }
 
-fn listed(hits: &[Hit], of: usize) -> Markup {
+fn listed(fabric: &Fabric, part: Part, found: &v1::PlanFaultsResponse, of: usize) -> Markup {
+    let (before, after) = (found.before.unwrap_or_default(), found.after.unwrap_or_default());
     html! {
-        @if hits.is_empty() { p .good { "None of " (of) " groups uses it." } }
+        @if found.changes.is_empty() { p .good { "None of " (of) " groups would get another route." } }
         @else {
-            p { (hits.len()) " of " (of) " groups use it." }
+            p { (found.changed_groups) " of " (of) " groups would get another route." }
+            dl .facts {
+                (fact("Groups in hardware", becomes(before.routed_groups, after.routed_groups)))
+                (fact("Most groups on a link", becomes(before.max_efi, after.max_efi)))
+                (fact("Most groups on a tree", becomes(before.max_tfi, after.max_tfi)))
+                (fact("Fullest table", becomes(before.used_entries, after.used_entries)))
+            }
             div .scroll tabindex="0" role="group" aria-label="Groups hit" {
                 table #hits {
-                    thead { tr { th { "Group" } th { "Effect" } } }
+                    thead { tr { th { "Group" } th { "Now" } th { "Then" } th { "New tree" } } }
                     tbody {
-                        @for hit in hits.iter().take(LISTED) {
+                        @for change in found.changes.iter().take(LISTED) {
+                            @let (now, then) = (change.before.clone().unwrap_or_default(), change.after.clone().unwrap_or_default());
                             tr {
-                                td { (group_link(&hit.group)) }
-                                td { (effect(hit)) }
+                                td { (group_link(&now.group)) }
+                                td { (route(fabric, &now)) }
+                                td { (route(fabric, &then)) }
+                                td { a href=(address(fabric, part, &now.group)) { "show" } }
                             }
                         }
                     }
                 }
             }
-            @if hits.len() > LISTED { p .soft { "and " (hits.len() - LISTED) " more" } }
+            @if found.changed_groups as usize > LISTED { p .soft { "and " (found.changed_groups as usize - LISTED) " more" } }
         }
     }
 }
 
-fn effect(hit: &Hit) -> String {
-    let tree = if hit.trees == 2 { "its second tree uses it" } else { "its tree uses it" };
-    match hit.cut_off {
-        0 => tree.to_owned(),
-        1 => format!("{tree}, 1 member is cut off"),
-        members => format!("{tree}, {members} members are cut off"),
+fn becomes(before: u32, after: u32) -> String {
+    if before == after { format!("{before}, as now") } else { format!("{before} → {after}") }
+}
+
+fn route(fabric: &Fabric, route: &v1::RouteExplanation) -> Markup {
+    html! {
+        @match (route.color, route.spanning_tree) {
+            (Some(color), Some(tree)) => {
+                "color " (color) ", tree " (tree)
+                @if !route.root.is_empty() { ", root " (switch_link(Some(fabric), &route.root)) }
+            }
+            _ => span .bad { "no hardware route" },
+        }
+        @if !route.reason.is_empty() { ": " bdi { (route.reason) } }
+        @if !route.cut_off_endpoints.is_empty() {
+            span .bad { " cut off: " (name(&route.cut_off_endpoints.join(", "))) }
+        }
+    }
+}
+
+/// The trees of one group, now and then, on the fabric as it would be.
+fn trees(
+    now: &Snapshot,
+    fabric: &Fabric,
+    what: &What<'_>,
+    found: &v1::PlanFaultsResponse,
+    group: &str,
+) -> Markup {
+    let graph = fabric.graph();
+    let mut then = now.overlay();
+    let switch = match what.part {
+        Part::Switch(switch) => {
+            match what.verb {
+                Verb::Heal => then.faults.heal_switch(switch),
+                _ => then.faults.fail_switch(switch),
+            };
+            switch
+        }
+        Part::Link(port) => {
+            match what.verb {
+                Verb::Heal => then.faults.heal_link(graph, port),
+                _ => then.faults.fail_link(graph, port),
+            };
+            graph.switch_of(port)
+        }
+    };
+    let change = found.changes.iter().find(|change| {
+        change.after.as_ref().is_some_and(|after| after.group == group && !group.is_empty())
+    });
+    let Some(change) = change else {
+        let scope = match fabric.is_small() {
+            true => Scope::Whole,
+            false => Scope::Inside(fabric.midplane(switch)),
+        };
+        return html! { (picture(fabric, &draw(fabric, scope, &then), "")) };
+    };
+    let mut overlay = now.overlay();
+    let shown = [(&mut overlay, &change.before), (&mut then, &change.after)];
+    for (overlay, route) in shown {
+        tree_overlay(graph, &route.clone().unwrap_or_default(), &[], overlay);
+    }
+    let drawn = |overlay, prefix: &str| {
+        let drawing = draw(fabric, Scope::Whole, overlay);
+        picture(fabric, &Drawing { prefix: prefix.to_owned(), ..drawing }, "")
+    };
+    html! {
+        h2 { "Trees of " (group_link(group)) }
+        h3 { "Now" } div #now { (drawn(&overlay, "now-")) }
+        h3 { "Then" } div #then { (drawn(&then, "then-")) }
+        (legend(true, Some(ENTRIES)))
     }
 }
