@@ -63,8 +63,8 @@ pub fn draw(fabric: &Fabric, scope: Scope, overlay: &Overlay) -> Drawing {
 /// The boxes, and the switches of each.
 pub(crate) struct Plan {
     pub(crate) cells: Vec<PlannedCell>,
-    /// Box of each switch.
-    pub(crate) cell_of: BTreeMap<SwitchId, usize>,
+    /// Box of each switch, by switch; those that are not drawn have none.
+    cell_of: Vec<Option<usize>>,
 }
 
 pub(crate) struct PlannedCell {
@@ -87,11 +87,20 @@ impl Plan {
 
     fn from_cells(cells: impl Iterator<Item = PlannedCell>) -> Self {
         let cells: Vec<PlannedCell> = cells.collect();
-        let mut cell_of = BTreeMap::new();
+        let switches = cells.iter().flat_map(|cell| &cell.switches);
+        let count = switches.map(|switch| switch.index() + 1).max().unwrap_or(0);
+        let mut cell_of = vec![None; count];
         for (at, cell) in cells.iter().enumerate() {
-            cell_of.extend(cell.switches.iter().map(|switch| (*switch, at)));
+            for switch in &cell.switches {
+                cell_of[switch.index()] = Some(at);
+            }
         }
         Self { cells, cell_of }
+    }
+
+    /// Box of a switch, if it is drawn.
+    pub(crate) fn cell_of(&self, switch: SwitchId) -> Option<usize> {
+        self.cell_of.get(switch.index()).copied().flatten()
     }
 
     /// Drops midplanes without a link to another box.

@@ -1,5 +1,6 @@
 //! Requests and responses: which page answers which address, and the headers of all of them.
 
+mod kept_pages;
 mod query;
 
 use std::io;
@@ -22,6 +23,9 @@ use crate::details::Details;
 use crate::pages::{self, Confirmation, Page, Viewer};
 use crate::poller::Shared;
 use crate::results::Results;
+use crate::snapshot::Snapshot;
+
+use kept_pages::KeptPages;
 
 pub(crate) use query::{Query, encoded};
 
@@ -68,6 +72,7 @@ pub(crate) struct Console {
     access: Access,
     changes: Option<Changes>,
     results: Results,
+    pages: KeptPages,
     streams: Arc<Semaphore>,
     attempts: Semaphore,
     /// Permit to download a recording.
@@ -100,7 +105,8 @@ impl Console {
         let streams = Arc::new(Semaphore::new(MAX_STREAMS));
         let attempts = Semaphore::new(MAX_ATTEMPTS);
         let recordings = Arc::new(Semaphore::new(1));
-        Self { shared, details, access, changes, results, streams, attempts, recordings }
+        let pages = KeptPages::default();
+        Self { shared, details, access, changes, results, pages, streams, attempts, recordings }
     }
 
     /// Answers a request (CONSOLE-1).
@@ -170,7 +176,14 @@ impl Console {
                 None => refusal(StatusCode::NOT_FOUND, "there is no such plot"),
             },
             "/act" => self.dry_run(&query, &viewer, None).await,
-            _ => self.page(&path, &query, &viewer).await,
+            _ => {
+                let address = request.uri().path_and_query().map_or("", |uri| uri.as_str());
+                let now = self.shared.now();
+                let page = Box::pin(self.page(&path, &query, &now));
+                let page = self.pages.get(address, now.version, page).await;
+                let status = if page.is_found { StatusCode::OK } else { StatusCode::NOT_FOUND };
+                html(status, &pages::layout(&now, &page, &viewer))
+            }
         }
     }
 
@@ -303,26 +316,23 @@ impl Console {
         }
     }
 
-    async fn page(&self, path: &str, query: &Query, viewer: &Viewer) -> Response<Body> {
-        let now = self.shared.now();
-        let page = match path {
-            "/fabric" => pages::fabric(&now, &self.details, query).await,
-            "/groups" => pages::groups(&now, query),
-            "/group" => pages::group(&now, &self.details, query).await,
-            "/tables" => pages::tables(&now, query),
-            "/switch" => pages::switch(&now, &self.details, query).await,
-            "/nodes" => pages::nodes(&now, query),
-            "/node" => pages::node(&now, &self.details, query).await,
-            "/capacity" => pages::capacity(&now, &self.details).await,
+    async fn page(&self, path: &str, query: &Query, now: &Snapshot) -> Page {
+        match path {
+            "/fabric" => pages::fabric(now, &self.details, query).await,
+            "/groups" => pages::groups(now, query),
+            "/group" => pages::group(now, &self.details, query).await,
+            "/tables" => pages::tables(now, query),
+            "/switch" => pages::switch(now, &self.details, query).await,
+            "/nodes" => pages::nodes(now, query),
+            "/node" => pages::node(now, &self.details, query).await,
+            "/capacity" => pages::capacity(now, &self.details).await,
             "/jobs" => pages::jobs(&self.details, query).await,
-            "/job" => pages::job(&now, &self.details, query).await,
-            "/health" => pages::health(&now, &self.details).await,
+            "/job" => pages::job(now, &self.details, query).await,
+            "/health" => pages::health(now, &self.details).await,
             "/evaluation" => pages::evaluation(&self.results, query).await,
-            "/what-if" => pages::what_if(&now, &self.details, query).await,
+            "/what-if" => pages::what_if(now, &self.details, query).await,
             _ => Page::not_found("there is no such page"),
-        };
-        let status = if page.is_found { StatusCode::OK } else { StatusCode::NOT_FOUND };
-        html(status, &pages::layout(&now, &page, viewer))
+        }
     }
 
     /// Streams the version of the state with each change.

@@ -168,7 +168,7 @@ fn outcome(answer: &str) -> String {
 
 /// Every address that is answered, and with what: without a session, to a reader, and to an
 /// administrator.
-const ROUTES: [(&str, [&str; 3]); 21] = [
+const ROUTES: [(&str, [&str; 3]); 25] = [
     ("/", ["303 /sign-in", "303 /fabric", "303 /fabric"]),
     ("/fabric", ["303 /sign-in", "200", "200"]),
     ("/groups", ["303 /sign-in", "200", "200"]),
@@ -182,6 +182,10 @@ const ROUTES: [(&str, [&str; 3]); 21] = [
     ("/job?name=x", ["303 /sign-in", "404", "404"]),
     ("/health", ["303 /sign-in", "200", "200"]),
     ("/what-if", ["303 /sign-in", "200", "200"]),
+    ("/evaluation", ["303 /sign-in", "200", "200"]),
+    ("/evaluation?name=..", ["303 /sign-in", "404", "404"]),
+    ("/plot?name=..&file=x.svg", ["303 /sign-in", "404", "404"]),
+    ("/recording", ["303 /sign-in", "502", "502"]), // no route service answers
     ("/act?do=fail&switch=x", ["303 /sign-in", "403", "404"]),
     ("/act?do=expel&node=x", ["303 /sign-in", "403", "404"]),
     ("/events", ["401", "200", "200"]),

@@ -51,11 +51,11 @@ pub(super) fn pairs(
     for (at, cell) in plan.cells.iter().enumerate() {
         for port in cell.switches.iter().flat_map(|switch| graph.ports(*switch)) {
             let Peer::Switch(other) = graph.peer(port) else { continue };
-            let Some(to) = plan.cell_of.get(&graph.switch_of(other)) else { continue };
-            if at >= *to {
+            let Some(to) = plan.cell_of(graph.switch_of(other)) else { continue };
+            if at >= to {
                 continue; // counted from the other end, or inside of a box
             }
-            pairs.entry((at, *to)).or_default().add(&LinkCounts {
+            pairs.entry((at, to)).or_default().add(&LinkCounts {
                 links: 1,
                 failed: u32::from(!overlay.faults.port_is_live(graph, port)),
                 trees: overlay.trees_at(graph, port),

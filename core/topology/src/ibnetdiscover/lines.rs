@@ -8,7 +8,7 @@ const LONGEST_NAME: usize = 1024;
 
 /// Everything of interest in a text.
 pub(super) struct Lines<'a> {
-    pub(super) lines: Vec<&'a str>,
+    pub(super) text: &'a str,
     pub(super) nodes: Vec<Node<'a>>,
     pub(super) ports: Vec<Port<'a>>,
 }
@@ -68,21 +68,27 @@ pub(super) struct Peer<'a> {
 /// Takes a text apart.
 pub(super) fn split(text: &str) -> Result<Lines<'_>, ReadError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let lines: Vec<&str> = text.lines().map(str::trim).collect();
-    let mut parser =
-        Parser { pending: Facts::default(), in_node: false, found: Vec::new(), ports: Vec::new() };
+    // Counted first: of a large fabric, lists that grow would take twice their memory.
+    let begin = |line: &str| line.trim_start().bytes().next();
+    let ports = text.lines().filter(|line| matches!(begin(line), Some(b'[' | b'#'))).count();
+    let mut parser = Parser {
+        pending: Facts::default(),
+        in_node: false,
+        found: Vec::new(),
+        ports: Vec::with_capacity(ports),
+    };
     let mut number = 0u32;
-    for line in &lines {
+    for line in text.lines().map(str::trim) {
         number = number
             .checked_add(1)
             .ok_or_else(|| ReadError::new(number, line, ReadProblem::TooLarge))?;
         parser.line(number, line).map_err(|problem| ReadError::new(number, line, problem))?;
     }
     if parser.found.is_empty() {
-        let last = lines.last().copied().unwrap_or_default();
+        let last = text.lines().last().unwrap_or_default().trim();
         return Err(ReadError::new(number.max(1), last, ReadProblem::NoNodes));
     }
-    Ok(Lines { nodes: parser.found, ports: parser.ports, lines })
+    Ok(Lines { nodes: parser.found, ports: parser.ports, text })
 }
 
 struct Parser<'a> {

@@ -96,8 +96,9 @@ struct Resolver<'a> {
 
 impl<'a> Resolver<'a> {
     fn error(&self, line: u32, problem: ReadProblem) -> ReadError {
-        let text = (line as usize).checked_sub(1).and_then(|index| self.lines.lines.get(index));
-        ReadError::new(line, text.copied().unwrap_or_default(), problem)
+        let at = (line as usize).checked_sub(1);
+        let text = at.and_then(|index| self.lines.text.lines().nth(index)).map(str::trim);
+        ReadError::new(line, text.unwrap_or_default(), problem)
     }
 
     /// Returns one claim per connected port, and one per listed adapter port.
