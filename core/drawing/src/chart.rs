@@ -10,6 +10,9 @@ const LEFT: f64 = 52.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 46.0;
+/// Style of the classes in a chart, beside [`crate::STYLE`].
+pub const CHART_STYLE: &str = include_str!("chart.css");
+
 /// Classes of the lines; more lines begin anew.
 const CLASSES: [&str; 4] = ["one", "two", "three", "four"];
 /// Most marks of the upright axis.
@@ -68,7 +71,7 @@ impl Axes {
 }
 
 impl Chart {
-    /// Prints the chart for a page that has [`crate::STYLE`] among its own.
+    /// Prints the chart for a page that has [`crate::STYLE`] and [`CHART_STYLE`] among its own.
     #[must_use]
     pub fn svg(&self) -> String {
         let axes = self.axes();

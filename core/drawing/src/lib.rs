@@ -18,7 +18,7 @@ mod overlay;
 mod svg;
 mod unit;
 
-pub use chart::{Chart, ChartLine, ChartPoint};
+pub use chart::{CHART_STYLE, Chart, ChartLine, ChartPoint};
 pub use drawing::{Cell, Drawing, Frame, Line, RowLabel};
 pub use fabric::Fabric;
 pub use layout::draw;

@@ -142,7 +142,8 @@ impl Console {
         }
         match path.as_str() {
             "/assets/console.css" => {
-                let style = format!("{STYLE}{}", fabricast_drawing::STYLE);
+                let drawings = [fabricast_drawing::STYLE, fabricast_drawing::CHART_STYLE];
+                let style = format!("{STYLE}{}", drawings.concat());
                 return body(StatusCode::OK, "text/css; charset=utf-8", style);
             }
             "/assets/console.js" => {

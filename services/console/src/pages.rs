@@ -41,7 +41,7 @@ pub(crate) use tables::tables;
 pub(crate) use what_if::what_if;
 
 /// Time between two renewals of most pages, and of those that cost some computing.
-const USUAL: Duration = Duration::from_millis(500);
+const USUAL: Duration = Duration::from_millis(200);
 const SELDOM: Duration = Duration::from_secs(5);
 
 /// The pages of the menu.

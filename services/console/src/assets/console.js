@@ -67,7 +67,7 @@ const renew = async () => {
 // The page says how long it wants to be left alone.
 const soon = () => {
   clearTimeout(timer);
-  const pause = Number(document.querySelector('main').dataset.pause || 500);
+  const pause = Number(document.querySelector('main').dataset.pause || 200);
   timer = setTimeout(renew, Math.max(0, last + pause - Date.now()));
 };
 
