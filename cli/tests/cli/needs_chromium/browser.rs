@@ -82,10 +82,15 @@ impl Browser {
 
     /// Waits until a script is true; nothing is reloaded.
     pub(super) fn wait(&self, condition: &str) {
+        self.wait_for(condition, LIMIT);
+    }
+
+    /// The same for what may take longer.
+    pub(super) fn wait_for(&self, condition: &str, limit: Duration) {
         let started = Instant::now();
         while self.script(&format!("return Boolean({condition})")) != Value::Bool(true) {
             let text = self.text();
-            assert!(started.elapsed() < LIMIT, "{condition} does not become true: {text}");
+            assert!(started.elapsed() < limit, "{condition} does not become true: {text}");
             pause();
         }
     }

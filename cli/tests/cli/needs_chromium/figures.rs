@@ -154,7 +154,7 @@ fn cost(up: &Up, console: &Console, viewers: usize) -> (f64, usize) {
 
 /// Milliseconds until a part that broke or was mended is on the screen: from the start of the
 /// command, and from its end.
-fn delays(up: &Up, browser: &Browser, switch: &str) -> [Vec<u128>; 2] {
+fn times_until_seen(up: &Up, browser: &Browser, switch: &str) -> [Vec<u128>; 2] {
     let mut delays = [Vec::new(), Vec::new()];
     let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
     for round in 0..20 {
@@ -189,6 +189,74 @@ fn delays(up: &Up, browser: &Browser, switch: &str) -> [Vec<u128>; 2] {
     delays
 }
 
+/// A row of the table that is printed.
+fn row(figure: &str, value: &str) -> String {
+    format!("| {figure} | {value} |")
+}
+
+fn paints(browser: &Browser, page: &str) -> String {
+    let paint = "performance.getEntriesByName('first-contentful-paint')";
+    let mut paints: Vec<f64> = (0..10)
+        .map(|_| {
+            browser.open(page);
+            browser.wait(&format!("{paint}.length > 0"));
+            let time = browser.script(&format!("return {paint}[0].startTime"));
+            time.as_f64().expect("a time")
+        })
+        .collect();
+    paints.sort_by(f64::total_cmp);
+    let times = format!("{:.0} ms, {:.0} ms", paints[5], paints[9]);
+    row("first paint of `/fabric`, median and worst of 10", &times)
+}
+
+fn sizes(console: &Console) -> Vec<String> {
+    let assets = ["/assets/console.css", "/assets/console.js"];
+    let assets: usize = assets.into_iter().map(|path| get(&console.address, path)).sum();
+    let pages = [
+        "/fabric",
+        "/fabric?inside=cn-3",
+        "/fabric?color=groups",
+        "/group?name=x%2F0%2F0",
+        "/tables",
+        "/nodes",
+        "/health",
+    ];
+    let size = |path: &str| {
+        let bytes = get(&console.address, path) + assets;
+        assert!(bytes < 500_000, "{path}: {bytes} bytes");
+        row(&format!("bytes of `{path}` with style and script"), &bytes.to_string())
+    };
+    pages.into_iter().map(size).collect()
+}
+
+fn delays(up: &Up, browser: &Browser, switch: &str) -> Vec<String> {
+    let [whole, event] = times_until_seen(up, browser, switch);
+    let of = |since: &str, times: &[u128]| {
+        let figure =
+            format!("a failed switch on the screen, since {since}; median and worst of 20");
+        row(&figure, &format!("{} ms, {} ms", times[10], times[19]))
+    };
+    vec![of("its event", &event), of("the start of the command", &whole)]
+}
+
+fn costs(up: &Up, console: &Console) -> Vec<String> {
+    let mut costs = [0.0; 2];
+    let mut all = 0;
+    for _ in 0..2 {
+        for (cost, viewers) in costs.iter_mut().zip([0, VIEWERS]) {
+            let (used, pages) = self::cost(up, console, viewers);
+            *cost += used * 50.0; // the mean of two, in percent
+            all += pages;
+        }
+    }
+    let [alone, shared] = costs.map(|percent| format!("{percent:.1} %"));
+    let viewed = format!("the same with {VIEWERS} viewers, who got {all} pages in 40 s");
+    vec![
+        row("processor of the control plane, an event a second, nobody looks", &alone),
+        row(&viewed, &shared),
+    ]
+}
+
 #[test]
 #[ignore = "cargo xtask console runs it; it takes minutes"]
 fn the_console_of_40448_nodes() {
@@ -204,64 +272,11 @@ fn the_console_of_40448_nodes() {
     browser.open(&page);
     browser.wait("document.body.innerText.includes('32768 of 32768')");
 
-    let mut out = String::from("\n| figure | value |\n| --- | --- |\n");
-    let mut paints: Vec<f64> = (0..10)
-        .map(|_| {
-            browser.open(&page);
-            browser.wait("performance.getEntriesByName('first-contentful-paint').length > 0");
-            let paint =
-                "return performance.getEntriesByName('first-contentful-paint')[0].startTime";
-            browser.script(paint).as_f64().expect("a time")
-        })
-        .collect();
-    paints.sort_by(f64::total_cmp);
-    writeln!(
-        out,
-        "| first paint of `/fabric`, median and worst of 10 | {:.0} ms, {:.0} ms |",
-        paints[5], paints[9]
-    )
-    .expect("text");
-    let assets =
-        get(&console.address, "/assets/console.css") + get(&console.address, "/assets/console.js");
-    for path in [
-        "/fabric",
-        "/fabric?inside=cn-3",
-        "/fabric?color=groups",
-        "/group?name=x%2F0%2F0",
-        "/tables",
-        "/nodes",
-        "/health",
-    ] {
-        let bytes = get(&console.address, path) + assets;
-        writeln!(out, "| bytes of `{path}` with style and script | {bytes} |").expect("text");
-        assert!(bytes < 500_000, "{path}: {bytes} bytes");
-    }
-    let root = up.root_of("x/0/0");
-    let [whole, event] = delays(&up, &browser, &root);
-    for (list, since) in [(event, "its event"), (whole, "the start of the command")] {
-        let (median, worst) = (list[10], list[19]);
-        writeln!(out, "| a failed switch on the screen, since {since}; median and worst of 20 | {median} ms, {worst} ms |").expect("text");
-    }
-    let mut costs = [0.0; 2];
-    let mut all = 0;
-    for _ in 0..2 {
-        for (cost, viewers) in costs.iter_mut().zip([0, VIEWERS]) {
-            let (used, pages) = self::cost(&up, &console, viewers);
-            *cost += used * 50.0; // the mean of two, in percent
-            all += pages;
-        }
-    }
-    let [alone, shared] = costs;
-    writeln!(
-        out,
-        "| processor of the control plane, an event a second, nobody looks | {alone:.1} % |"
-    )
-    .expect("text");
-    writeln!(
-        out,
-        "| the same with {VIEWERS} viewers, who got {all} pages in 40 s | {shared:.1} % |"
-    )
-    .expect("text");
+    let mut rows = vec![String::new(), row("figure", "value"), row("---", "---")];
+    rows.push(paints(&browser, &page));
+    rows.extend(sizes(&console));
+    rows.extend(delays(&up, &browser, &up.root_of("x/0/0")));
+    rows.extend(costs(&up, &console));
     let subjects = Subjects::make(&up, ["h0", "h700", "h32767"]);
     for screen in [Screen::ALL[0], Screen::ALL[3]] {
         check_views(&up, &browser, &subjects, screen);
@@ -271,15 +286,12 @@ fn the_console_of_40448_nodes() {
             get(&console.address, &path);
         }
     }
-    writeln!(
-        out,
-        "| most memory of the console, after all views | {} MB |",
-        most_memory(console.child.id())
-    )
-    .expect("text");
+    let memory = format!("{} MB", most_memory(console.child.id()));
+    rows.push(row("most memory of the console, after all views", &memory));
     assert_eq!(browser.complaints(), [""; 0]);
     // What a test prints is shown by the chore.
-    std::io::stdout().write_all(out.as_bytes()).expect("standard output is open");
+    let text = rows.join("\n") + "\n";
+    std::io::stdout().write_all(text.as_bytes()).expect("standard output is open");
 }
 
 /// Writes the pictures of the documentation.

@@ -3,11 +3,14 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::browser::{Browser, pause};
 use crate::metrics::free_address;
 use crate::support::Sandbox;
 
+/// Timeout of the registration of all nodes.
+const NODES_LIMIT: Duration = Duration::from_secs(120);
 /// Results that the console shows.
 const EVALUATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/evaluation");
 /// The demo's kind of fabric, with fewer of everything.
@@ -81,7 +84,8 @@ impl Up {
             pause();
         }
         browser.open(&format!("{}/fabric", self.console));
-        browser.wait(&format!("document.body.innerText.includes('{nodes} of {nodes}')"));
+        let are_there = format!("document.body.innerText.includes('{nodes} of {nodes}')");
+        browser.wait_for(&are_there, NODES_LIMIT);
     }
 
     /// Node id of the root switch of a group, once it has one.
