@@ -2,6 +2,7 @@
 
 mod hooks;
 mod sweep;
+mod weights;
 
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use clap::{Args, Subcommand};
 
 use crate::args::ServerArgs;
 use crate::command::{Globals, Run};
-use crate::commands::topology::slurm_conf;
+use crate::commands::topology::slurm_tree;
 use crate::failure::Failure;
 use crate::output;
 use crate::remote::{Remote, block_on};
@@ -39,12 +40,20 @@ pub(crate) enum SlurmCommand {
     },
     /// Print the topology of a running control plane as topology.conf.
     Topology {
+        /// Print it as topology.yaml, which Slurm reads from version 25.05 on.
+        #[arg(long)]
+        yaml: bool,
         /// Output file; default: standard output.
         #[arg(long)]
         out: Option<PathBuf>,
         #[command(flatten)]
         server: ServerArgs,
     },
+    /// Print a weight for each node, which is higher the more groups jobs have reserved there.
+    ///
+    /// Each line is for `scontrol update`; of nodes that are free alike, Slurm takes those of the
+    /// lowest weight.
+    Weights(ServerArgs),
 }
 
 /// Options of the commands that Slurm calls.
@@ -78,9 +87,11 @@ impl Run for SlurmCommand {
             Self::Sweep { dry_run, squeue, hook } => {
                 block_on(sweep::sweep(&squeue, &hook, dry_run, globals.format))
             }
-            Self::Topology { out, server } => {
+            Self::Weights(server) => block_on(weights::weights(&server, globals.format)),
+            Self::Topology { yaml, out, server } => {
                 let graph = block_on(async { Remote::new(&server)?.graph().await })?;
-                let text = slurm_conf(&Topology::of("the control plane", graph))?;
+                let tree = slurm_tree(&Topology::of("the control plane", graph))?;
+                let text = if yaml { tree.write_yaml() } else { tree.write() };
                 match out {
                     Some(out) => output::files(&[(&out, &text)]),
                     None => output::print_text(&text),

@@ -127,7 +127,7 @@ impl Run for TopologyCommand {
             Self::Presets => output::print(format, &Presets::all(), Presets::text),
             Self::Import { file, out } => import(&file, out.as_deref(), format),
             Self::Export { file } if format == Format::Slurm => {
-                output::print_text(&slurm_conf(&Topology::read(&file)?)?)
+                output::print_text(&slurm_tree(&Topology::read(&file)?)?.write())
             }
             Self::Export { file } => output::print_text(&Topology::read(&file)?.text),
             Self::Discover { adapter, port, out } => discover(adapter, port, out.as_deref()),
@@ -250,13 +250,13 @@ fn differences(topology: &Topology, slurm: &Path) -> Result<Vec<String>, Failure
     Ok(differences.iter().map(ToString::to_string).collect())
 }
 
-/// Writes a topology as Slurm's topology.conf; nodes that it cannot have are told on standard
+/// Makes a topology a tree of switches of Slurm; nodes that it cannot have are told on standard
 /// error.
 ///
 /// # Errors
 ///
 /// The topology is no fat tree, or has names that Slurm does not take.
-pub(crate) fn slurm_conf(topology: &Topology) -> Result<String, Failure> {
+pub(crate) fn slurm_tree(topology: &Topology) -> Result<SlurmTopology, Failure> {
     let ours = JobInput::of_topology(topology, None)?;
     ours.check_names()?;
     let JobInput { positions, names, .. } = ours;
@@ -265,7 +265,7 @@ pub(crate) fn slurm_conf(topology: &Topology) -> Result<String, Failure> {
         let why = positions.left_out(node).map_or_else(String::new, |why| format!(": {why}"));
         output::notice(&format!("fabricast: node '{name}' is left out{why}"));
     }
-    Ok(SlurmTopology::of(&positions, &names).write())
+    Ok(SlurmTopology::of(&positions, &names))
 }
 
 /// Describes a topology for the demo.

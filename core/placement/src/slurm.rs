@@ -226,6 +226,25 @@ impl SlurmTopology {
         text
     }
 
+    /// Formats the file topology.yaml of Slurm 25.05 and later, with this tree as the default of
+    /// the cluster. Source: Slurm's manual page topology.yaml(5).
+    #[must_use]
+    pub fn write_yaml(&self) -> String {
+        let mut text =
+            "- topology: fabric\n  cluster_default: true\n  tree:\n    switches:\n".to_owned();
+        for switch in &self.switches {
+            let (key, names) = match &switch.below {
+                Below::Nodes(names) => ("nodes", names),
+                Below::Switches(names) => ("children", names),
+            };
+            let names = hostlist::compress(names.iter().map(String::as_str));
+            // Quoted: a name may look like a number. No name has a quote.
+            let (name, indent) = (&switch.name, "      ");
+            let _ = writeln!(text, "{indent}- switch: \"{name}\"\n{indent}  {key}: \"{names}\"");
+        }
+        text
+    }
+
     /// Creates the topology that jobs are placed on, and the names of its nodes and leaf switches.
     ///
     /// # Errors

@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use serde_json::Value;
+
 use super::{Up, names};
 use crate::support::Run;
 
@@ -27,6 +29,10 @@ pub(super) fn a_job_gets_its_share_by_hand(up: &Up) {
     up.run(&["job", "reserve", "greedy", "--hosts", "node001", "--groups", "9999"])
         .refused(1, "no groups: group_count: 9999 groups");
     assert_eq!(up.ok(&["job", "release", "by-hand"]), "job by-hand released with 1 groups\n");
+}
+
+fn names_in(list: &Value) -> impl Iterator<Item = &str> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// The command with what Slurm gives to a prolog of a job.
@@ -71,6 +77,22 @@ pub(super) fn a_job_of_slurm_gets_its_share_and_gives_it_back(up: &Up) {
     prolog(&[("SLURM_JOB_ID", "x"), ("SPANK_FABRICAST", "require")]).refused(1, "SLURM_JOB_ID");
     let conf = up.ok(&["slurm", "topology"]);
     assert!(conf.starts_with("SwitchName=") && conf.contains("Nodes="), "{conf}");
+    let yaml = up.ok(&["slurm", "topology", "--yaml"]);
+    assert!(yaml.starts_with("- topology: fabric\n  cluster_default: true\n"), "{yaml}");
+    assert_eq!(yaml.matches("- switch: ").count(), conf.lines().count());
+
+    succeeds(prolog(&[("SPANK_FABRICAST_GROUPS", "2")]));
+    let weights = up.json(&["slurm", "weights"]);
+    let weight_of = |node: &str| {
+        let has = |entry: &&Value| names_in(&entry["nodes"]).any(|name| name == node);
+        weights.as_array().and_then(|all| all.iter().find(has)).map(|it| it["weight"].clone())
+    };
+    // Both are on the leaf switch of the job's nodes; the last is on another one.
+    assert_eq!(weight_of("node003"), Some(3.into()), "{weights}");
+    assert_eq!(weight_of("node001"), Some(3.into()), "{weights}");
+    assert_eq!(weight_of("gpu021"), Some(1.into()), "{weights}");
+    assert!(up.ok(&["slurm", "weights"]).ends_with(" Weight=3\n"));
+    succeeds(hook(up, "epilog", &[]));
 }
 
 /// A list of Slurm's jobs decides, if there is one.

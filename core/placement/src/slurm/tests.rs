@@ -44,6 +44,22 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
+fn the_file_of_newer_versions_has_the_same_tree() {
+    let text = read("SwitchName=1 Nodes=n[0-2]\nSwitchName=top Switches=1\n").unwrap().write_yaml();
+    let expected = "\
+- topology: fabric
+  cluster_default: true
+  tree:
+    switches:
+      - switch: \"1\"
+        nodes: \"n[0-2]\"
+      - switch: \"top\"
+        children: \"1\"
+";
+    assert_eq!(text, expected);
+}
+
+#[test]
 fn faults_are_named_with_line_and_key() {
     let cases = [
         ("SwitchName=a", 1, "switch a: needs either Nodes or Switches"),
