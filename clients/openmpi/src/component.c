@@ -51,15 +51,28 @@ static void register_number(const char *name, const char *help, mca_base_var_typ
                                     value);
 }
 
+/* Groups of a job that has reserved some are part of its share. */
+static char *default_prefix(char *text, size_t size)
+{
+    const char *job = getenv("FABRICAST_JOB");
+
+    if (job == NULL || job[0] == '\0')
+        snprintf(text, size, "mpi/");
+    else
+        snprintf(text, size, "job/%s/mpi/", job);
+    return text;
+}
+
 static int register_parameters(void)
 {
     component_t *it = &mca_coll_fabricast_component;
     char *mode = getenv("FABRICAST_MPI"), *nodes = getenv("FABRICAST_MPI_NODES");
+    static char prefix[300];
 
     it->mode = mode == NULL || mode[0] == '\0' ? "off" : mode;
     it->socket = getenv("FABRICAST_SOCKET");
     it->nodes = nodes == NULL ? "" : nodes;
-    it->prefix = "mpi/";
+    it->prefix = default_prefix(prefix, sizeof prefix);
     it->least_ranks = 2;
     it->after = 8;
     it->least_bytes = 1;
@@ -79,7 +92,10 @@ static int register_parameters(void)
                   "Default: FABRICAST_MPI_NODES in the environment, or else FABRICAST_NODE, or "
                   "else the only node of the agent",
                   &it->nodes);
-    register_text("prefix", "Beginning of the names of groups", &it->prefix);
+    register_text("prefix",
+                  "Beginning of the names of groups. Default: job/JOB/mpi/ with FABRICAST_JOB in "
+                  "the environment, or else mpi/",
+                  &it->prefix);
     register_number("least_ranks", "Communicators with fewer ranks are left to the next module",
                     MCA_BASE_VAR_TYPE_INT, &it->least_ranks);
     register_number("after",
