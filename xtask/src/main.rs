@@ -10,6 +10,7 @@ mod figures;
 mod fuzz;
 mod install_c;
 mod install_openmpi;
+mod install_pmix;
 mod install_slurm;
 mod kubernetes;
 mod manual;
@@ -71,6 +72,9 @@ usage: cargo xtask <verb>
   install-openmpi --prefix DIR
                     the same, and the component of Open MPI, built with its mpicc (docs/open-mpi.md); left out
                     aloud where there is none
+  install-pmix --prefix DIR
+                    build the C library, and the one by which ranks of PMIx jobs find their group; left out
+                    aloud where there is no PMIx
   install-slurm --prefix DIR
                     build the plugin of Slurm, and install it as DIR/lib/slurm/fabricast.so; needs
                     Slurm's headers
@@ -124,6 +128,9 @@ fn main() -> Result<ExitCode> {
         ["install-c", "--prefix", prefix] => print_paths(&install_c::run(&root, prefix.as_ref())?),
         ["install-openmpi", "--prefix", prefix] => {
             print_paths(&install_openmpi::run(&root, prefix.as_ref())?)
+        }
+        ["install-pmix", "--prefix", prefix] => {
+            print_paths(&install_pmix::run(&root, prefix.as_ref())?)
         }
         ["install-slurm", "--prefix", prefix] => {
             print_paths(&[install_slurm::run(&root, prefix.as_ref())?])
