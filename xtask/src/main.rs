@@ -18,6 +18,7 @@ mod mutants;
 mod proto;
 mod python;
 mod setup;
+mod slurm;
 mod soak;
 mod steps;
 mod tidy;
@@ -50,6 +51,11 @@ usage: cargo xtask <verb>
   e2e [--short]     build the images, start the cluster of deploy/compose without records, break it container
                     by container under load, walk through docs/runbooks, and end it; left out aloud where
                     no docker engine is (--short: parts of each kind are broken in one way only, no runbooks)
+  e2e --slurm       start a lab of switches with a real Slurm on its hosts: jobs that use MPI and PMIx over their
+                    groups, accounts over their quota, nodes that go down; left out aloud where a tool is missing
+  slurm-load [OPTIONS]
+                    start and end 1,000 jobs a minute as Slurm does, for five minutes, and print the times of
+                    prolog and epilog; fails if anything leaks (--seconds N, --per-minute N, --nodes N, --groups N)
   alerts            make faults in two small clusters, wait until a real Prometheus and Alertmanager tell of
                     each, mend them, and run every query of the dashboard; left out aloud where the two cannot
                     be installed
@@ -112,6 +118,8 @@ fn main() -> Result<ExitCode> {
         ["mutants", filter] => mutants::run(&root, filter)?,
         ["e2e"] => e2e::run(&root, false)?,
         ["e2e", "--short"] => e2e::run(&root, true)?,
+        ["e2e", "--slurm"] => slurm::in_the_lab(&root)?,
+        ["slurm-load", options @ ..] => slurm::load(&root, options)?,
         ["alerts"] => steps::alerts(&root)?,
         ["console"] => steps::console(&root)?,
         ["kubernetes"] => kubernetes::run(&root)?,

@@ -97,6 +97,8 @@ pub(crate) const TOOLS: [Tool; 12] = [
         parts: &[
             Part { kind: Kind::Program("mpicc"), package: "libopenmpi-dev" },
             Part { kind: Kind::Program("mpirun"), package: "openmpi-bin" },
+            // Finds PMIx, which comes with the former.
+            Part { kind: Kind::Program("pkg-config"), package: "pkgconf" },
         ],
         calls: &["Command::new(\"mpicc\")", "Command::new(\"mpirun\")"],
         acts_on_fabric: false,

@@ -1,6 +1,9 @@
 //! Jobs of a real Slurm (`deploy/slurm`): they get their share and give it back, whatever ends
 //! them.
 
+#[path = "needs_slurm/in_the_lab.rs"]
+mod in_the_lab;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -15,17 +18,18 @@ const LIMIT: Duration = Duration::from_secs(30);
 struct Slurm {
     folder: TempDir,
     server: String,
+    /// Folder of the lab (`deploy/lab`) whose hosts are the nodes.
+    lab: Option<PathBuf>,
 }
 
 impl Slurm {
     fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let port = free_ports();
-        let mut slurm = Self { folder, server: format!("127.0.0.1:{port}") };
-        let mut command = slurm.command(Path::new(&script("start")));
+        let slurm = Self { folder, server: format!("127.0.0.1:{port}"), lab: None };
+        let mut command = slurm.command(Path::new(&script("slurm/start")));
         command.arg(slurm.run_folder()).env("FABRICAST_SLURM_PORT", port.to_string());
         succeeds(&mut command);
-        slurm.server = format!("127.0.0.1:{port}");
         slurm
     }
 
@@ -33,10 +37,24 @@ impl Slurm {
         self.folder.path().join("run")
     }
 
+    /// A command beside the control plane.
     fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
+        let mut command = match &self.lab {
+            None => Command::new(program),
+            Some(_) => Command::new(script("lab/exec")),
+        };
+        self.set_up(&mut command);
+        if let Some(lab) = &self.lab {
+            command.arg("--").arg(program);
+            command.env("FABRICAST_CERTIFICATES", lab.join("certificates/admin"));
+        }
+        command
+    }
+
+    /// Gives a command the environment of users, and none of ours.
+    fn set_up(&self, command: &mut Command) {
         for (name, _) in std::env::vars_os() {
-            if ["FABRICAST_", "SLURM", "SPANK_"]
+            if ["FABRICAST_", "SLURM", "SPANK_", "OMPI_", "PMIX_"]
                 .iter()
                 .any(|it| name.to_string_lossy().starts_with(it))
             {
@@ -46,7 +64,9 @@ impl Slurm {
         command.env("FABRICAST", env!("CARGO_BIN_EXE_fabricast"));
         command.env("FABRICAST_SERVER", &self.server).current_dir(self.folder.path());
         command.env("SLURM_CONF", self.run_folder().join("slurm.conf"));
-        command
+        if let Some(lab) = &self.lab {
+            command.env("FABRICAST_LAB", lab);
+        }
     }
 
     /// Runs a line of shell, as a user would.
@@ -104,13 +124,19 @@ impl Slurm {
 
 impl Drop for Slurm {
     fn drop(&mut self) {
-        let mut command = self.command(Path::new(&script("stop")));
-        let _ = command.arg(self.run_folder()).output();
+        let mut stop = Command::new(script("slurm/stop"));
+        self.set_up(&mut stop);
+        let _ = stop.arg(self.run_folder()).output();
+        if self.lab.is_some() {
+            let mut stop = Command::new(script("lab/stop"));
+            self.set_up(&mut stop);
+            let _ = stop.output();
+        }
     }
 }
 
 fn script(name: &str) -> String {
-    format!("{}/../deploy/slurm/{name}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../deploy/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 fn succeeds(command: &mut Command) {
@@ -168,6 +194,12 @@ fn a_job_forms_groups_with_its_token(slurm: &Slurm) {
     std::fs::write(&script, text).expect("the folder can be written");
     slurm.ok("sbatch --wait --export=NONE --fabricast --output=left.out left.sh");
     assert_eq!(slurm.ok("cut -d' ' -f2 left.out"), "32\n");
+    // Steps of that job leave it behind as well: Slurm gives them no PATH.
+    let text = "#!/bin/sh\nsrun /bin/sh -c 'echo $FABRICAST_JOB ${#FABRICAST_TOKEN}'\n";
+    std::fs::write(&script, text).expect("the folder can be written");
+    slurm.ok("sbatch --wait --export=NONE --fabricast --output=left.out left.sh");
+    let said = slurm.ok("cat left.out");
+    assert!(said.starts_with("slurm-") && said.ends_with(" 32\n"), "{said}");
     // The job of another user of the node.
     let refused = slurm.ok("srun -n1 --fabricast sh -c '\
          $FABRICAST group join job/$FABRICAST_JOB/a --node $FABRICAST_NODE --process p \
