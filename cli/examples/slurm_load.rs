@@ -193,7 +193,7 @@ async fn live(plane: &ControlPlane, measured: &Shared, job: u64, nodes: &[String
     measured.lock().prologs.push(began.elapsed());
     if refused {
         measured.lock().refused += 1;
-        ensure!(job % 16 > 10, "refused, on nodes of its own");
+        ensure!(job % 16 > 9, "refused, on nodes of its own");
     } else if !plane.options.reserve_only {
         let forming = Instant::now();
         plane.form(job, nodes).await?;
