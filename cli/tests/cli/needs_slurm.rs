@@ -144,10 +144,16 @@ fn succeeds(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {output:?}");
 }
 
-/// The first of ten ports, of which at least the first is free now.
+/// The first of ten ports that are free now.
 fn free_ports() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("it is bound").port().min(65_000)
+    loop {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let first = listener.local_addr().expect("it is bound").port().min(65_000);
+        let is_free = |port| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
+        if (first + 1..first + 10).all(is_free) {
+            return first;
+        }
+    }
 }
 
 #[test]
