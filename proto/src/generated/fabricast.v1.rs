@@ -11100,6 +11100,9 @@ pub struct OpenDirectPathRequest {
     /// Optional. Frames for its neighbors, in order.
     #[prost(message, repeated, tag = "4")]
     pub frames: ::prost::alloc::vec::Vec<DirectFrame>,
+    /// Optional. A number that the agent repeats once it has taken this request and all before it.
+    #[prost(uint64, tag = "5")]
+    pub mark: u64,
 }
 /// Frame of a member that its process serves.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -11121,6 +11124,9 @@ pub struct OpenDirectPathResponse {
     /// Frames of its neighbors, in order.
     #[prost(message, repeated, tag = "2")]
     pub frames: ::prost::alloc::vec::Vec<LinkFrame>,
+    /// Number of a request that was taken; 0 if this tells of none.
+    #[prost(uint64, tag = "3")]
+    pub mark: u64,
 }
 /// Place of a member in its group's tree.
 #[derive(Clone, PartialEq, ::prost::Message)]

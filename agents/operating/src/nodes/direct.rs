@@ -262,6 +262,15 @@ impl NodeMessages {
         self.layer.delegate(now, key, links);
     }
 
+    /// Tells a process that its requests up to one were taken. One with a full queue is not told.
+    pub(crate) fn tell_mark(&self, opening: Opening, mark: u64) {
+        let Opening { key, serial } = opening;
+        let member = self.direct.get(&key).filter(|member| member.serial == serial);
+        let Some(member) = member else { return };
+        let message = v1::OpenDirectPathResponse { mark, ..Default::default() };
+        let _ = member.responses.try_send(Waiting { message, _permit: None });
+    }
+
     /// Tells if a frame that a member's process sends can be carried now. Half of a link's queue
     /// is left to others.
     pub(crate) fn has_room(&self, agent: &Oa, outgoing: &OutgoingFrame) -> bool {
@@ -348,7 +357,7 @@ impl NodeMessages {
         let bytes = u32::try_from(frame.body.len()).unwrap_or(u32::MAX);
         let permit = Arc::clone(&member.room).try_acquire_many_owned(bytes);
         let sent = permit.is_ok_and(|permit| {
-            let message = v1::OpenDirectPathResponse { place: None, frames: vec![frame] };
+            let message = v1::OpenDirectPathResponse { frames: vec![frame], ..Default::default() };
             let waiting = Waiting { message, _permit: Some(permit) };
             // A process that has gone away needs no frame.
             is_placed
@@ -442,8 +451,8 @@ impl NodeMessages {
         if member.told.as_ref() == Some(&place) {
             return true;
         }
-        let frames = Vec::new();
-        let message = v1::OpenDirectPathResponse { place: Some(place.clone()), frames };
+        let place_told = Some(place.clone());
+        let message = v1::OpenDirectPathResponse { place: place_told, ..Default::default() };
         let sent = member.responses.try_send(Waiting { message, _permit: None });
         member.is_behind = matches!(sent, Err(mpsc::error::TrySendError::Full(_)));
         if sent.is_ok() {

@@ -96,6 +96,11 @@ impl DirectPath {
                 frames.push_back(OutgoingFrame::decode(frame, permit)?);
             }
             self.carry(&mut frames).await?;
+            if request.mark != 0 {
+                self.nodes.messages(&self.node, |messages, _, _| {
+                    messages.tell_mark(self.opening, request.mark);
+                });
+            }
         }
         Ok(())
     }

@@ -218,6 +218,7 @@ pub(crate) struct Connection {
     stream: TcpStream,
     pending: Mutex<VecDeque<u8>>,
     has_pending: Notify,
+    has_sent: Notify,
 }
 
 impl Connection {
@@ -228,7 +229,8 @@ impl Connection {
         let keepalive = TcpKeepalive::new().with_time(second).with_interval(second);
         socket.set_tcp_keepalive(&keepalive)?;
         socket.set_tcp_user_timeout(Some(SILENCE))?;
-        Ok(Self { stream, pending: Mutex::default(), has_pending: Notify::new() })
+        let (pending, has_pending, has_sent) = Default::default();
+        Ok(Self { stream, pending, has_pending, has_sent })
     }
 
     /// Sends bytes, or keeps them until there is room.
@@ -254,6 +256,17 @@ impl Connection {
             self.has_pending.notify_one();
         }
         Ok(())
+    }
+
+    /// Waits until no bytes are kept; for ever if the connection breaks before.
+    pub(super) async fn sent(&self) {
+        loop {
+            let sent = self.has_sent.notified();
+            if self.pending.lock().is_empty() {
+                return;
+            }
+            sent.await;
+        }
     }
 
     /// Serves the connection until it breaks.
@@ -302,6 +315,7 @@ impl Connection {
                     Err(error) => return Err(error),
                 }
                 if pending.is_empty() {
+                    self.has_sent.notify_waiters();
                     break;
                 }
             }

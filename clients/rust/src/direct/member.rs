@@ -25,6 +25,8 @@ use crate::part_state::End;
 /// Delays between attempts to connect to a neighbour.
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LAST_DELAY: Duration = Duration::from_secs(30);
+/// Time in which what was sent leaves this process.
+const SENT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A membership, and the message layer of its member.
 #[derive(Debug)]
@@ -72,6 +74,8 @@ pub(super) struct Expected {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Standing {
     pub(super) has_place: bool,
+    /// Number of the last request that the agent has said to have taken.
+    mark: u64,
     pub(super) end: Option<End>,
 }
 
@@ -84,6 +88,9 @@ pub(super) struct State {
     requests: mpsc::UnboundedSender<v1::OpenDirectPathRequest>,
     needs_links: bool,
     wakes_at: Option<Moment>,
+    /// Frames were given to the agent since it was last asked whether it has taken them.
+    has_carried: bool,
+    last_mark: u64,
 }
 
 impl DirectMember {
@@ -101,6 +108,8 @@ impl DirectMember {
             requests,
             needs_links: false,
             wakes_at: None,
+            has_carried: false,
+            last_mark: 0,
         };
         let member = Arc::new(Self {
             group,
@@ -221,7 +230,10 @@ impl DirectMember {
     }
 
     fn take(self: &Arc<Self>, response: v1::OpenDirectPathResponse) {
-        let v1::OpenDirectPathResponse { place, frames } = response;
+        let v1::OpenDirectPathResponse { place, frames, mark } = response;
+        if mark != 0 {
+            self.standing.send_modify(|standing| standing.mark = mark);
+        }
         let mut to_dial = Vec::new();
         let has_place = place.is_some();
         self.with(|state, now| {
@@ -352,6 +364,36 @@ impl DirectMember {
         });
     }
 
+    /// Waits until everything that was sent is out of this process: what it owes its neighbours
+    /// gets to them even if it ends at once. Gives up after a second.
+    pub(super) async fn sent(&self) {
+        let mark = {
+            let mut state = self.state.lock();
+            let has_carried = std::mem::take(&mut state.has_carried);
+            has_carried.then(|| {
+                state.last_mark += 1;
+                let mark = state.last_mark;
+                // A membership that has ended sends nothing any more.
+                let _ =
+                    state.requests.send(v1::OpenDirectPathRequest { mark, ..Default::default() });
+                mark
+            })
+        };
+        let connections: Vec<Arc<Connection>> =
+            self.state.lock().edges.values().filter_map(|edge| edge.connection.clone()).collect();
+        let all = async {
+            if let Some(mark) = mark {
+                let mut standing = self.standing.subscribe();
+                let taken = |now: &Standing| now.mark >= mark || now.end.is_some();
+                let _ = standing.wait_for(taken).await;
+            }
+            for connection in connections {
+                connection.sent().await;
+            }
+        };
+        let _ = timeout(SENT_TIMEOUT, all).await;
+    }
+
     /// Deals with the outputs of the layer.
     fn drain(&self, state: &mut State, now: Moment) {
         while let Some(output) = state.layer.poll_output() {
@@ -460,6 +502,7 @@ impl State {
             append_frame(&mut edge.outgoing, &frame.body);
         } else if edge.link != 0 {
             let frames = vec![edge.carried(frame, address)];
+            self.has_carried = true;
             // A membership that has ended sends nothing any more.
             let _ = self.requests.send(v1::OpenDirectPathRequest { frames, ..Default::default() });
         }

@@ -357,3 +357,21 @@ async fn a_process_that_takes_no_frames_or_sends_many_cuts_no_link_of_others() {
     });
     assert!(told.await.is_err(), "a link was cut");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_gone_right_after_an_operation_has_told_its_neighbours_the_end() {
+    use Path::{Agent, Direct};
+    let cluster = Cluster::start(layout()).await;
+    for round in 0..10 {
+        // Rank 1 is the root: the others learn the end from it.
+        let places = [("n0", Agent), ("n5", Direct), ("n9", Agent)];
+        let mut groups = mixed(&cluster, &format!("g{round}"), &places).await;
+        let root = groups.remove(1);
+        let root = tokio::spawn(async move { root.broadcast(0, &[]).await });
+        let ends = all(&groups, |group| async move { group.broadcast(0, &[7; 300_000]).await });
+        for payload in ends.await {
+            assert_eq!(payload.len(), 300_000);
+        }
+        soon(root).await.unwrap().unwrap();
+    }
+}
