@@ -2,7 +2,7 @@
  *
  *   srun, sbatch, salloc          slurmctld                          slurmstepd
  *   --fabricast[-groups]  ──────► PrologSlurmctld, with              tasks, with
- *   chooses the token             SPANK_FABRICAST[_TOKEN|_GROUPS]    FABRICAST_JOB, _TOKEN, ...
+ *   chooses the token             SPANK_FABRICAST[_TOKEN|_GROUPS|..] FABRICAST_JOB, _TOKEN, ...
  *
  * A job without the option gets nothing. Arguments in plugstack.conf, all optional:
  *   scheduler=NAME  name of this Slurm, as for `fabricast slurm`; default slurm
@@ -22,10 +22,11 @@
 
 SPANK_PLUGIN(fabricast, 1);
 
-enum { TOKEN_BYTES = 16, MOST_GROUPS = 1 << 20 };
+enum { TOKEN_BYTES = 16, MOST_GROUPS = 1 << 20, MOST_ENTRIES = 65535 };
 
 static const char *demand;            /* yes or require; NULL without the option */
 static long groups;                   /* 0 for the whole share */
+static long entries;                  /* for aggregation */
 static const char *scheduler = "slurm";
 static const char *agent_socket;
 static int names_node;
@@ -49,15 +50,13 @@ static int set_demand(int value, const char *text, int remote) {
     return 0;
 }
 
-static int set_groups(int value, const char *text, int remote) {
+/* Reads a number from 1 to `most`; implies --fabricast. */
+static int read_number(const char *option, const char *text, long most, long *number) {
     char *end = NULL;
-    (void)value;
-    (void)remote;
     errno = 0;
-    groups = text == NULL ? 0 : strtol(text, &end, 10);
-    if (errno != 0 || end == NULL || *end != '\0' || groups < 1 || groups > MOST_GROUPS) {
-        slurm_error("--fabricast-groups: '%s' is not from 1 to %d", text == NULL ? "" : text,
-                    (int)MOST_GROUPS);
+    *number = text == NULL ? 0 : strtol(text, &end, 10);
+    if (errno != 0 || end == NULL || *end != '\0' || *number < 1 || *number > most) {
+        slurm_error("--%s: '%s' is not from 1 to %ld", option, text == NULL ? "" : text, most);
         return -1;
     }
     if (demand == NULL) {
@@ -66,10 +65,24 @@ static int set_groups(int value, const char *text, int remote) {
     return 0;
 }
 
+static int set_groups(int value, const char *text, int remote) {
+    (void)value;
+    (void)remote;
+    return read_number("fabricast-groups", text, MOST_GROUPS, &groups);
+}
+
+static int set_entries(int value, const char *text, int remote) {
+    (void)value;
+    (void)remote;
+    return read_number("fabricast-aggregation", text, MOST_ENTRIES, &entries);
+}
+
 static struct spank_option options[] = {
     {"fabricast", "yes|no|require", "Reserve multicast groups for the job; `require`: or do not run",
      2, 0, set_demand},
     {"fabricast-groups", "N", "Number of groups; default: the job's share", 1, 0, set_groups},
+    {"fabricast-aggregation", "N", "Aggregation entries in each switch above the nodes; default: 0",
+     1, 0, set_entries},
     SPANK_OPTIONS_TABLE_END,
 };
 
@@ -131,9 +144,16 @@ static int make_token(char text[2 * TOKEN_BYTES + 1]) {
     return 0;
 }
 
+/* Hands a number to the prolog; 0 is left out. */
+static int hand_number(spank_t spank, const char *name, long number) {
+    char text[24];
+    snprintf(text, sizeof text, "%ld", number);
+    return number == 0 || spank_job_control_setenv(spank, name, text, 1) == ESPANK_SUCCESS;
+}
+
 /* Where the job is submitted: hands what it asks for to the controller's prolog. */
 static int hand_over(spank_t spank) {
-    char token[2 * TOKEN_BYTES + 1], number[24];
+    char token[2 * TOKEN_BYTES + 1];
     const char *given = getenv("FABRICAST_TOKEN");
     /* A step of a job has the job's token; its share is part of the job's. */
     if (spank_context() == S_CTX_LOCAL && getenv("SLURM_JOB_ID") != NULL && given != NULL) {
@@ -142,11 +162,10 @@ static int hand_over(spank_t spank) {
     if (make_token(token) != 0 || setenv("FABRICAST_TOKEN", token, 1) != 0) {
         return -1;
     }
-    snprintf(number, sizeof number, "%ld", groups);
     if (spank_job_control_setenv(spank, "FABRICAST", demand, 1) != ESPANK_SUCCESS ||
         spank_job_control_setenv(spank, "FABRICAST_TOKEN", token, 1) != ESPANK_SUCCESS ||
-        (groups > 0 &&
-         spank_job_control_setenv(spank, "FABRICAST_GROUPS", number, 1) != ESPANK_SUCCESS)) {
+        !hand_number(spank, "FABRICAST_GROUPS", groups) ||
+        !hand_number(spank, "FABRICAST_AGGREGATION", entries)) {
         slurm_error("fabricast: the job cannot be told to the prolog");
         return -1;
     }

@@ -217,9 +217,20 @@ fn a_job_over_its_quota_is_warned_or_does_not_run(slurm: &Slurm) {
     let warned = slurm.ok("srun -n1 --fabricast --fabricast-groups=999 echo ran");
     assert_eq!(warned, "ran\n");
     assert!(slurm.read("hooks.log").contains("warning: job slurm-"), "{}", slurm.read("hooks.log"));
-    let refused = slurm.shell("srun -n1 --fabricast=require --fabricast-groups=999 echo ran");
-    assert!(!refused.status.success() && refused.stdout.is_empty(), "{refused:?}");
-    for option in ["--fabricast=maybe", "--fabricast-groups=0", "--fabricast-groups=99999999999"] {
+    for many in ["--fabricast-groups=999", "--fabricast-aggregation=999"] {
+        let refused = slurm.shell(&format!("srun -n1 --fabricast=require {many} echo ran"));
+        assert!(!refused.status.success() && refused.stdout.is_empty(), "{refused:?}");
+    }
+    let entries = "srun -n1 --fabricast=require --fabricast-aggregation=2 sh -c '\
+         $FABRICAST job show $FABRICAST_JOB --format json'";
+    assert!(slurm.ok(entries).contains("\"aggregationEntries\": 2"), "{}", slurm.ok(entries));
+    for option in [
+        "--fabricast=maybe",
+        "--fabricast-groups=0",
+        "--fabricast-groups=99999999999",
+        "--fabricast-aggregation=0",
+        "--fabricast-aggregation=many",
+    ] {
         assert!(!slurm.shell(&format!("srun -n1 {option} true")).status.success(), "{option}");
     }
     slurm.has(0, 0);

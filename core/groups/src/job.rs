@@ -50,6 +50,10 @@ pub struct JobShare {
     pub account: Option<AccountName>,
     /// Groups that the job may have at a time.
     pub groups: u32,
+    /// Aggregation entries that are kept for the job in each switch on and above the leaf switches
+    /// of its nodes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub aggregation_entries: u16,
     /// Steps that run at a time, at least 1.
     pub steps: u32,
     /// Hash of the token that forms and joins groups of the job.
@@ -64,6 +68,11 @@ pub struct JobShare {
     /// True once the job is being released: its token is no longer accepted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ending: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+fn is_zero(number: &u16) -> bool {
+    *number == 0
 }
 
 impl JobShare {

@@ -8513,6 +8513,10 @@ pub struct JobShare {
     /// Output only. The job is being released; no group of it is formed or joined any more.
     #[prost(bool, tag = "8")]
     pub ending: bool,
+    /// Output only. Aggregation entries that are kept for the job in each switch on and above the leaf
+    /// switches of its nodes, for trees of its account and its name.
+    #[prost(uint32, tag = "9")]
+    pub aggregation_entries: u32,
 }
 /// A node of a job.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -8628,6 +8632,11 @@ pub struct ReserveJobRequest {
     /// means the nearest of these. Left out, only DeleteJob releases it.
     #[prost(message, optional, tag = "9")]
     pub lease: ::core::option::Option<::prost_types::Duration>,
+    /// Optional. Aggregation entries that it needs in each switch on and above the leaf switches of
+    /// its nodes: as a reservation by CollectiveService.ReserveEntries for the account and the job,
+    /// which ends with the job.
+    #[prost(uint32, tag = "10")]
+    pub aggregation_entries: u32,
 }
 /// Response of ReserveJob.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -8881,6 +8890,7 @@ pub mod job_service_client {
         /// its account may have), RESOURCE_EXHAUSTED / NO_ROOM (other jobs have the entries; if it is
         /// known when enough of them end, the details say how long to wait), ALREADY_EXISTS / JOB_EXISTS
         /// (it was reserved otherwise), FAILED_PRECONDITION / JOB_ENDED (it is being released),
+        /// FAILED_PRECONDITION / MEMBER_CUT_OFF (a node reaches no switch that aggregates),
         /// NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
         pub async fn reserve_job(
             &mut self,
@@ -9005,6 +9015,7 @@ pub mod job_service_server {
         /// its account may have), RESOURCE_EXHAUSTED / NO_ROOM (other jobs have the entries; if it is
         /// known when enough of them end, the details say how long to wait), ALREADY_EXISTS / JOB_EXISTS
         /// (it was reserved otherwise), FAILED_PRECONDITION / JOB_ENDED (it is being released),
+        /// FAILED_PRECONDITION / MEMBER_CUT_OFF (a node reaches no switch that aggregates),
         /// NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
         async fn reserve_job(
             &self,

@@ -27,6 +27,10 @@ pub(crate) struct ReserveArgs {
     /// its nodes, or what other jobs leave of it.
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     groups: Option<u32>,
+    /// Aggregation entries that the job needs in each switch on and above its leaf switches, for
+    /// trees of its account (`collective create --tenant ACCOUNT --job JOB`).
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    aggregation_entries: u32,
     /// Steps that run at a time.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
     steps: u32,
@@ -54,6 +58,7 @@ struct Reserved {
     token: String,
     groups: u32,
     groups_per_step: u32,
+    aggregation_entries: u32,
 }
 
 /// Runs `job reserve`.
@@ -68,6 +73,7 @@ pub(super) async fn reserve(args: ReserveArgs, format: Format) -> Result<(), Fai
         user: args.user,
         account: args.account,
         group_count: args.groups.unwrap_or_default(),
+        aggregation_entries: args.aggregation_entries,
         step_count: args.steps,
         end_time: None,
         lease: args.lease.map(|lease| prost_types::Duration {
@@ -83,12 +89,14 @@ pub(super) async fn reserve(args: ReserveArgs, format: Format) -> Result<(), Fai
         token,
         groups: share.group_count,
         groups_per_step: share.groups_per_step,
+        aggregation_entries: share.aggregation_entries,
     };
     output::print(format, &reserved, |reserved| {
-        let Reserved { job, token, groups, groups_per_step } = reserved;
+        let Reserved { job, token, groups, groups_per_step, aggregation_entries } = reserved;
         format!(
             "FABRICAST_JOB={job}\nFABRICAST_TOKEN={token}\nFABRICAST_JOB_GROUPS={groups}\n\
-             FABRICAST_STEP_GROUPS={groups_per_step}"
+             FABRICAST_STEP_GROUPS={groups_per_step}\n\
+             FABRICAST_AGGREGATION_ENTRIES={aggregation_entries}"
         )
     })
 }

@@ -83,6 +83,7 @@ async fn reserve(args: &HookArgs) -> Result<(), Failure> {
         user: variable("SLURM_JOB_USER").or_else(|| variable("SLURM_JOB_UID")).unwrap_or_default(),
         account: variable("SLURM_JOB_ACCOUNT").filter(|it| it != NO_ACCOUNT).unwrap_or_default(),
         group_count: number("SPANK_FABRICAST_GROUPS")?.unwrap_or_default(),
+        aggregation_entries: number("SPANK_FABRICAST_AGGREGATION")?.unwrap_or_default(),
         step_count: 1,
         end_time: end.map(|seconds| prost_types::Timestamp { seconds, nanos: 0 }),
         lease: None, // Slurm tells when the job ends

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Up, names};
 use crate::support::Run;
@@ -81,7 +81,10 @@ pub(super) fn a_job_of_slurm_gets_its_share_and_gives_it_back(up: &Up) {
     assert!(yaml.starts_with("- topology: fabric\n  cluster_default: true\n"), "{yaml}");
     assert_eq!(yaml.matches("- switch: ").count(), conf.lines().count());
 
-    succeeds(prolog(&[("SPANK_FABRICAST_GROUPS", "2")]));
+    succeeds(prolog(&[groups, ("SPANK_FABRICAST_AGGREGATION", "3")]));
+    let kept = || up.json(&["collective", "usage"])["reservations"].clone();
+    assert_eq!(kept()[0]["holder"], json!({"tenant": "physics", "job": "slurm-17"}));
+    assert_eq!(kept()[0]["entries"], 3);
     let weights = up.json(&["slurm", "weights"]);
     let weight_of = |node: &str| {
         let has = |entry: &&Value| names_in(&entry["nodes"]).any(|name| name == node);
@@ -93,6 +96,7 @@ pub(super) fn a_job_of_slurm_gets_its_share_and_gives_it_back(up: &Up) {
     assert_eq!(weight_of("gpu021"), Some(1.into()), "{weights}");
     assert!(up.ok(&["slurm", "weights"]).ends_with(" Weight=3\n"));
     succeeds(hook(up, "epilog", &[]));
+    assert!(kept().as_array().is_none_or(Vec::is_empty), "{}", kept());
 }
 
 /// A list of Slurm's jobs decides, if there is one.

@@ -72,7 +72,8 @@ fn reserved_again(known: &JobRecord, request: &ReserveJob) -> Result<JobRecord, 
         }
         Some(held) => {
             let same_holder = (&held.user, &held.account) == (&asked.user, &asked.account);
-            let same_size = (held.groups, held.steps) == (asked.groups, asked.steps);
+            let size = |share: &JobShare| (share.groups, share.steps, share.aggregation_entries);
+            let same_size = size(held) == size(asked);
             if !same_holder || !same_size || held.token != asked.token {
                 return Err(exists());
             }

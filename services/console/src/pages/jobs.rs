@@ -228,6 +228,7 @@ pub(crate) async fn job(now: &Snapshot, details: &Details, query: &Query) -> Pag
                 (fact("User", or_dash(&share.user)))
                 (fact("Groups in use", format!("{} of {}", share.used_group_count, share.group_count)))
                 (fact("Groups of a step", share.groups_per_step))
+                (fact("Aggregation entries", share.aggregation_entries))
             }
         }
         (placement(now, job))

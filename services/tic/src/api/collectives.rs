@@ -51,13 +51,6 @@ fn holder(holder: Option<v1::CollectiveHolder>) -> Result<HolderName, Status> {
     Ok(HolderName { tenant: optional("holder.tenant", &holder.tenant)?, job })
 }
 
-fn few(field: &str, number: u32) -> Result<u16, Status> {
-    u16::try_from(number).map_err(|_| {
-        let text = format!("{field}: {number} is more than {}", u16::MAX);
-        Reason::CollectiveInvalid.status(text, &[("field", field)])
-    })
-}
-
 /// Refuses who administers another tenant than the holder's.
 fn check_holder(
     caller: &Caller,
@@ -209,7 +202,7 @@ impl v1::collective_service_server::CollectiveService for Collectives {
         reservation.endpoints = names.collect();
         let request = ReserveEntries {
             holder: holder(reservation.holder.clone())?,
-            entries: few("reservation.entries", reservation.entries)?,
+            entries: fields::few("reservation.entries", reservation.entries)?,
             endpoints,
         };
         let id = self.queue.write(request).await?;
@@ -240,7 +233,7 @@ impl v1::collective_service_server::CollectiveService for Collectives {
         }
         let per_switch = quota.entries_per_switch;
         let per_switch =
-            per_switch.map(|most| few("quota.entries_per_switch", most)).transpose()?;
+            per_switch.map(|most| fields::few("quota.entries_per_switch", most)).transpose()?;
         let request = SetQuota {
             holder: holder(quota.holder)?,
             quota: Quota {

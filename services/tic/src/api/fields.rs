@@ -25,6 +25,14 @@ pub(crate) fn name<T>(
     })
 }
 
+/// Accepts a number of entries.
+pub(crate) fn few(field: &str, number: u32) -> Result<u16, Status> {
+    u16::try_from(number).map_err(|_| {
+        let text = format!("{field}: {number} is more than {}", u16::MAX);
+        Reason::CollectiveInvalid.status(text, &[("field", field)])
+    })
+}
+
 /// Accepts a request id, and adds it to the trace of the call.
 pub(crate) fn request_id(text: &str) -> Result<RequestId, Status> {
     traces::note("fabricast.request_id", text);

@@ -208,6 +208,7 @@ fn share_to_wire(directory: &Directory, job: &JobName, share: &JobShare) -> v1::
         end_time: share.ends.map(encode_timestamp),
         expire_time: share.expires.map(encode_timestamp),
         ending: share.ending,
+        aggregation_entries: share.aggregation_entries.into(),
     }
 }
 
@@ -249,6 +250,7 @@ fn read_reserve(request: &v1::ReserveJobRequest, now: Moment) -> Result<ReserveS
         user: user.map(|text| fields::name("user", text, UserName::new)).transpose()?,
         account: account.map(|text| fields::name("account", text, AccountName::new)).transpose()?,
         groups: request.group_count,
+        aggregation_entries: fields::few("aggregation_entries", request.aggregation_entries)?,
         steps: request.step_count.max(1),
         token: token.hash(),
         ends: request.end_time.as_ref().map(decode_timestamp),

@@ -26,7 +26,9 @@ use fabricast_topology::Graph;
 
 use crate::domain::collectives::error::CollectiveError;
 use crate::domain::collectives::published::Publisher;
-use crate::domain::collectives::request::{CreateCollective, ReserveEntries, SetQuota};
+use crate::domain::collectives::request::{
+    CreateCollective, HolderName, JobEntries, ReserveEntries, SetQuota,
+};
 use crate::domain::collectives::table::CollectiveTable;
 use crate::domain::collectives::text::{COLLECTIVE, LEDGER, Texts};
 use crate::domain::elements::ElementKey;
@@ -178,6 +180,19 @@ impl CollectiveAllocations {
         Ok(id)
     }
 
+    /// Reserves entries for a job whose endpoints are given by name.
+    pub(crate) fn reserve_for_job(
+        &mut self,
+        request: JobEntries,
+        puts: &mut Puts,
+    ) -> Result<ReservationId, CollectiveError> {
+        let JobEntries { holder, entries, endpoints } = request;
+        // A node may have been in an earlier topology only.
+        let known = endpoints.iter().filter_map(|name| self.graph.find_endpoint(name.as_str()));
+        let endpoints = known.collect();
+        self.reserve(ReserveEntries { holder, entries, endpoints }, puts)
+    }
+
     /// Ends a reservation; returns whether it existed.
     pub(crate) fn cancel(&mut self, id: ReservationId, puts: &mut Puts) -> bool {
         let cancelled = self.table.cancel(id);
@@ -185,6 +200,13 @@ impl CollectiveAllocations {
             self.store_ledger(puts);
         }
         cancelled
+    }
+
+    /// Ends all reservations of a tenant or a job.
+    pub(crate) fn cancel_all(&mut self, holder: &HolderName, puts: &mut Puts) {
+        for id in self.table.reservations_of(holder) {
+            self.cancel(id, puts);
+        }
     }
 
     /// Limits a tenant or a job.

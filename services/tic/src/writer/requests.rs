@@ -17,7 +17,8 @@ use crate::clock::wall_clock;
 use crate::domain::choices::ChoiceReport;
 use crate::domain::choices::text::Texts;
 use crate::domain::collectives::request::{
-    CancelReservation, CreateCollective, ReleaseCollective, ReserveEntries, SetQuota,
+    CancelReservation, CreateCollective, HolderName, JobEntries, ReleaseCollective, ReserveEntries,
+    SetQuota,
 };
 use crate::domain::jobs::{JobView, PlacementRequest};
 use crate::domain::route_terms::{ReportNumber, Router};
@@ -235,11 +236,20 @@ write_requests! {
     PlaceJob => JobRecord: |this, state, writes| place_job(this, state, writes);
     Own<ReserveShare> => JobRecord: |this, state, writes| reserve_share(this, state, writes);
     Own<DeleteJob> => Decided<JobGroupsDeleted>: |this, state, writes| {
-        let job = &this.request.job;
-        if state.directory.job(job).is_some_and(|known| !owns(&this.caller, known)) {
-            return Err(Refusal::UnknownJob { job: job.clone() }.into());
+        let job = this.request.job.clone();
+        let known = state.directory.job(&job);
+        if known.is_some_and(|known| !owns(&this.caller, known)) {
+            return Err(Refusal::UnknownJob { job }.into());
         }
-        state.decide(this.request, writes)
+        let share = known.and_then(|known| known.share.as_ref());
+        let holder = share.filter(|share| share.aggregation_entries > 0);
+        let holder = holder.map(|share| entries_holder(&job, share));
+        let decided = state.decide(this.request, writes)?;
+        if let Some(holder) = holder.filter(|_| state.directory.job(&job).is_none()) {
+            follow_fabric(state, writes);
+            state.collectives.cancel_all(&holder, &mut writes.puts);
+        }
+        Ok(decided)
     };
     ViewJobs => JobView: |_this, state, _writes| {
         let down = state.down();
@@ -352,8 +362,14 @@ fn reserve_share(
     let is_same = known.is_some_and(|known| nodes.is_empty() || nodes == has(known));
     let nodes = if is_same { Vec::new() } else { shares.find_nodes(directory, &nodes)? };
     match held {
-        Some(held) if share.groups == 0 => share.groups = held.groups,
-        Some(_) => {}
+        Some(held) => {
+            if share.groups == 0 {
+                share.groups = held.groups;
+            }
+            if share.aggregation_entries == 0 {
+                share.aggregation_entries = held.aggregation_entries;
+            }
+        }
         None => {
             let own = known.map_or(&[][..], |known| &known.nodes);
             let nodes = if nodes.is_empty() { own } else { &nodes };
@@ -362,7 +378,30 @@ fn reserve_share(
             share.groups = shares.decide(directory, wall_clock(), &asked)?;
         }
     }
-    Ok(state.decide(ReserveJob { job, nodes, share }, writes)?.answer)
+    let is_new = held.is_none() && share.aggregation_entries > 0;
+    let own = known.map_or(&nodes, |known| &known.nodes);
+    let endpoints = own.iter().flat_map(|node| node.endpoints.clone()).collect::<Vec<_>>();
+    let mut kept = None;
+    if is_new {
+        follow_fabric(state, writes);
+        let entries = JobEntries {
+            holder: entries_holder(&job, &share),
+            entries: share.aggregation_entries,
+            endpoints,
+        };
+        kept = Some(state.collectives.reserve_for_job(entries, &mut writes.puts)?);
+    }
+    let decided = state.decide(ReserveJob { job, nodes, share }, writes);
+    if let (Err(_), Some(id)) = (&decided, kept) {
+        state.collectives.cancel(id, &mut writes.puts);
+    }
+    Ok(decided?.answer)
+}
+
+/// The holder of the aggregation entries of a job.
+fn entries_holder(job: &JobName, share: &JobShare) -> HolderName {
+    let tenant = share.account.as_ref().map_or_else(String::new, ToString::to_string);
+    HolderName { tenant, job: Some(job.to_string()) }
 }
 
 fn change_topology(

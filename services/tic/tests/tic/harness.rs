@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
+use v1::collective_service_client::CollectiveServiceClient;
 use v1::job_service_client::JobServiceClient;
 use v1::tic_service_client::TicServiceClient;
 
@@ -149,8 +150,15 @@ impl Tic {
     }
 
     pub(crate) fn jobs(&self) -> JobServiceClient<Channel> {
-        let endpoint = Endpoint::from_shared(format!("http://{}", self.address)).unwrap();
-        JobServiceClient::new(endpoint.connect_lazy())
+        JobServiceClient::new(self.channel())
+    }
+
+    pub(crate) fn collectives(&self) -> CollectiveServiceClient<Channel> {
+        CollectiveServiceClient::new(self.channel())
+    }
+
+    fn channel(&self) -> Channel {
+        Endpoint::from_shared(format!("http://{}", self.address)).unwrap().connect_lazy()
     }
 
     pub(crate) async fn watch(&self) -> Streaming<v1::WatchDirectoryResponse> {

@@ -46,6 +46,7 @@ pub(super) fn reserve_job(job: &str) -> ReserveJob {
             user: None,
             account: None,
             groups: 2,
+            aggregation_entries: 3,
             steps: 1,
             token: token(TOKEN).hash(),
             ends: None,

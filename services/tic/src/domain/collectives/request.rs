@@ -1,7 +1,7 @@
 //! Requests about collectives.
 
 use fabricast_collectives::{Operation, Quota, ReservationId};
-use fabricast_groups::names::GroupName;
+use fabricast_groups::names::{EndpointName, GroupName};
 use fabricast_topology::EndpointId;
 
 /// Gives a collective of a group its trees; one that exists is returned if it is the same.
@@ -31,6 +31,15 @@ pub(crate) struct ReserveEntries {
     pub(crate) entries: u16,
     /// On and above the leaf switches of these.
     pub(crate) endpoints: Vec<EndpointId>,
+}
+
+/// Reserves entries for a job with these endpoints.
+#[derive(Clone, Debug)]
+pub(crate) struct JobEntries {
+    pub(crate) holder: HolderName,
+    /// Entries in each switch.
+    pub(crate) entries: u16,
+    pub(crate) endpoints: Vec<EndpointName>,
 }
 
 /// Ends a reservation.

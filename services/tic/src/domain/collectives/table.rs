@@ -276,6 +276,15 @@ impl CollectiveTable {
         kept.map(|(_, kept, _)| wire::holder(&self.ledger, kept.holder).tenant)
     }
 
+    pub(super) fn reservations_of(&self, holder: &HolderName) -> Vec<ReservationId> {
+        let state = self.allocator.state_but_collectives();
+        let of_it = state.reservations.into_iter().filter(|(_, kept, _)| {
+            let of_it = wire::holder(&self.ledger, kept.holder);
+            (&of_it.tenant, &of_it.job) == (&holder.tenant, &holder.job)
+        });
+        of_it.map(|(id, ..)| id).collect()
+    }
+
     pub(super) fn of_group(&self, gn: u64) -> Vec<String> {
         let of_it = self.items.iter().filter(|(_, item)| item.gn == gn);
         of_it.map(|(name, _)| name.clone()).collect()
