@@ -12,6 +12,8 @@ use fabricast_rpc::{CertificateFiles, Channel, Leader, LeaderChannel, Security};
 use crate::docker::{containers, folder, networks, ok, order, run, run_in};
 use crate::load::{delete, persist, route};
 
+/// Filter of the cluster's containers and volumes.
+const COMPOSE_PROJECT: &str = "label=com.docker.compose.project=fabricast";
 /// Timeout of every wait.
 pub(crate) const SOON: Duration = Duration::from_secs(240);
 const TICS: [&str; 3] = ["127.0.0.1:7411", "127.0.0.1:7412", "127.0.0.1:7413"];
@@ -51,7 +53,21 @@ impl Cluster {
 
     /// Ends the cluster and deletes its records.
     pub async fn end() {
-        ok("./compose", &["down", "--volumes", "--timeout", "1"]).await;
+        let ended = run("./compose", &["down", "--volumes", "--timeout", "1"]).await;
+        if ended.status.success() {
+            return;
+        }
+        // The engine may go on counting an endpoint of a container that was cut off and killed, and
+        // then keeps the network until it is started again; the next cluster uses that network.
+        let text = String::from_utf8_lossy(&ended.stderr);
+        assert!(text.contains("has active endpoints"), "{text}");
+        let left = ok("docker", &["ps", "--all", "--quiet", "--filter", COMPOSE_PROJECT]).await;
+        assert_eq!(left, "", "containers are left");
+        for volume in
+            ok("docker", &["volume", "ls", "--quiet", "--filter", COMPOSE_PROJECT]).await.lines()
+        {
+            ok("docker", &["volume", "rm", volume]).await;
+        }
     }
 
     /// Kills a container as a crash does: no signal can be caught.
