@@ -180,7 +180,7 @@ fn an_administrator_changes_something_after_a_dry_run_with_the_token_twice() {
     change(&browser, &up.token);
     browser.wait("document.body.innerText.includes('node h5 is expelled, 1 memberships ended')");
 
-    // What was done is in the audit, with the person's name.
+    // The audit names the action and the person.
     let log = up.log.lock().expect("nobody panics there").clone();
     for call in ["FailElement", "HealElement", "ReportNodeFailure"] {
         let line = log.lines().find(|line| line.contains(call));

@@ -289,7 +289,7 @@ fn the_console_of_40448_nodes() {
     let memory = format!("{} MB", most_memory(console.child.id()));
     rows.push(row("most memory of the console, after all views", &memory));
     assert_eq!(browser.complaints(), [""; 0]);
-    // What a test prints is shown by the chore.
+    // The chore shows this.
     let text = rows.join("\n") + "\n";
     std::io::stdout().write_all(text.as_bytes()).expect("standard output is open");
 }

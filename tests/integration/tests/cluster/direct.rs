@@ -205,7 +205,7 @@ async fn a_path_is_opened_once_and_ends_with_a_frame_that_is_not_the_members_own
             _ => v1::LinkFrame { body: vec![200], ..foreign(gn, pn) },
         };
         assert_eq!(path.end_after(frame).await, "FRAME_INVALID", "{group}");
-        // What it had sent by then has used up numbers that a new endpoint would use again.
+        // Frames that it had sent by then bear numbers that a new endpoint would use again.
         let refused = raw.open(group).await.err().unwrap();
         assert_eq!(reason_of(&refused).as_deref(), Some("SEAT_TAKEN"));
         let first = v1::TakePartRequest {
