@@ -46,27 +46,14 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU32;
-    use std::time::Duration;
-
     use super::*;
     use crate::claim::Verdict;
     use crate::hardware::Hardware;
 
     /// All but the patterns, which take a fabric of 40 960 endpoints.
     fn report(counts: &[u32]) -> Report {
-        let (clock, mut progress) = (|| Duration::ZERO, |_: crate::Step<'_>| {});
         let hardware = Hardware::ours();
-        let run = Run {
-            quick: true,
-            seed: 1,
-            seeds: NonZeroU32::MIN,
-            hardware: &hardware,
-            rounds: None,
-            broadcasts: None,
-            clock: &clock,
-            progress: &mut progress,
-        };
+        let run = Run::quick(&hardware);
         let parameters = hardware.aggregation.model;
         let found = Found {
             parameters,

@@ -155,26 +155,13 @@ fn measure(
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU32;
-    use std::time::Duration;
-
     use super::*;
     use crate::hardware::Hardware;
 
     /// The time of one job with the hardware of a file, in microseconds.
     fn optimal_us(text: &str) -> f64 {
-        let (clock, mut progress) = (|| Duration::ZERO, |_: crate::Step<'_>| {});
         let hardware = Hardware::parse(text).unwrap();
-        let run = Run {
-            quick: true,
-            seed: 1,
-            seeds: NonZeroU32::MIN,
-            hardware: &hardware,
-            rounds: None,
-            broadcasts: None,
-            clock: &clock,
-            progress: &mut progress,
-        };
+        let run = Run::quick(&hardware);
         let fabric = Fabric::described("the fabric", FABRIC).unwrap();
         let jobs = Jobs::new(Placement::Leaves, 1, 1, 1);
         measure(&run, &fabric, Scheme::Optimal, &jobs).unwrap().unwrap().mean_us

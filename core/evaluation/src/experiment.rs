@@ -57,6 +57,23 @@ pub struct Run<'a> {
     pub progress: &'a mut dyn FnMut(Step<'_>),
 }
 
+#[cfg(test)]
+impl<'a> Run<'a> {
+    /// The smaller form of an experiment, once.
+    pub(crate) fn quick(hardware: &'a Hardware) -> Self {
+        Self {
+            quick: true,
+            seed: 1,
+            seeds: NonZeroU32::MIN,
+            hardware,
+            rounds: None,
+            broadcasts: None,
+            clock: &|| Duration::ZERO,
+            progress: Box::leak(Box::new(|_| {})), // it has no bytes
+        }
+    }
+}
+
 /// Progress of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {

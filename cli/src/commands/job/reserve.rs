@@ -104,7 +104,9 @@ pub(super) async fn reserve(args: ReserveArgs, format: Format) -> Result<(), Fai
 /// Interprets a refusal: a lack of entries is the answer no, all else is an error.
 fn refused(remote: &Remote, error: RpcError) -> Failure {
     match error.reason_text().as_deref() {
-        Some("NO_ROOM" | "QUOTA_REACHED") => Failure::No(format!("no groups: {}", error.message())),
+        Some("NO_ROOM" | "QUOTA_REACHED") => {
+            Failure::No(format!("nothing is reserved: {}", error.message()))
+        }
         Some(_) | None => remote.failed(error),
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn a_job_gets_its_share_by_hand(up: &Up) {
     let row = list.lines().find(|line| line.contains("by-hand")).expect("the job is listed");
     assert!(row.contains("1 of 1") && row.contains("node[001-002]"), "{list}");
     up.run(&["job", "reserve", "greedy", "--hosts", "node001", "--groups", "9999"])
-        .refused(1, "no groups: group_count: 9999 groups");
+        .refused(1, "nothing is reserved: group_count: 9999 groups");
     assert_eq!(up.ok(&["job", "release", "by-hand"]), "job by-hand released with 1 groups\n");
 }
 

@@ -259,7 +259,7 @@ impl Connection {
     }
 
     /// Waits until no bytes are kept; for ever if the connection breaks before.
-    pub(super) async fn sent(&self) {
+    pub(super) async fn wait_until_sent(&self) {
         loop {
             let sent = self.has_sent.notified();
             if self.pending.lock().is_empty() {

@@ -366,7 +366,7 @@ impl DirectMember {
 
     /// Waits until everything that was sent is out of this process: what it owes its neighbours
     /// gets to them even if it ends at once. Gives up after a second.
-    pub(super) async fn sent(&self) {
+    pub(super) async fn wait_until_sent(&self) {
         let mark = {
             let mut state = self.state.lock();
             let has_carried = std::mem::take(&mut state.has_carried);
@@ -388,7 +388,7 @@ impl DirectMember {
                 let _ = standing.wait_for(taken).await;
             }
             for connection in connections {
-                connection.sent().await;
+                connection.wait_until_sent().await;
             }
         };
         let _ = timeout(SENT_TIMEOUT, all).await;

@@ -174,7 +174,7 @@ impl DirectPart {
                 Ok(None) => return Ok(Vec::new()),
                 Ok(Some(delivered)) => {
                     let missed = delivered.await.map_err(|_| self.ended())?;
-                    self.member.sent().await;
+                    self.member.wait_until_sent().await;
                     return Ok(missed.into_iter().map(|pn| pn.0).collect());
                 }
                 Err(SendError::NoRoom) if self.member.has_ended() => return Err(self.ended()),
@@ -212,7 +212,7 @@ impl DirectPart {
         });
         begun.map_err(|error| self.not_started(error))?;
         let (call, outcome) = ended.await.map_err(|_| self.ended())?;
-        self.member.sent().await;
+        self.member.wait_until_sent().await;
         let answer = outcome.answer(id.pn, &call);
         let answer = answer
             .map_err(|error| Error::of_group(self.group(), encode_operation_error(&error)))?;
