@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Run, Sandbox, data};
+use crate::support::{Run, Sandbox, data, free_address, own_host};
 
 /// Timeout of a condition; a test that waits longer fails.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -19,11 +19,6 @@ pub(crate) struct Parts {
     pub(crate) agents: String,
     pub(crate) router: String,
     pub(crate) fabric: String,
-}
-
-fn free_address() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("it is bound").to_string()
 }
 
 /// Has the authority in `ca` name somebody.
@@ -42,7 +37,8 @@ impl Parts {
     pub(crate) fn start() -> Self {
         let sandbox = Sandbox::new();
         sandbox.ok(&["certs", "authority", "--out", "ca"]);
-        let here = ["127.0.0.1"];
+        let host = own_host().to_string();
+        let here = [host.as_str()];
         for role in ["tic", "router", "fabric", "switch-agent"] {
             issue(&sandbox, role, &[&format!("{role}/a")], &here);
         }
@@ -274,7 +270,7 @@ fn a_new_certificate_is_taken_up_by_a_running_part() {
     while parts.run("admin", &show, &parts.tic).code == 0 {
         assert!(started.elapsed() < LIMIT, "still served under the old certificate");
     }
-    issue(&parts.sandbox, "tic", &["tic/a"], &["127.0.0.1"]);
+    issue(&parts.sandbox, "tic", &["tic/a"], &[&own_host().to_string()]);
     parts.wait("admin", &show, &parts.tic, |_| true);
     let join = ["group", "join", "after", "--node", "node001"];
     parts.wait("admin", &join, &parts.agents, |_| true);

@@ -5,15 +5,10 @@ use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::support::{Sandbox, data};
+use crate::support::{Sandbox, data, free_address};
 
 /// Timeout of a condition; a test that waits longer fails.
 const LIMIT: Duration = Duration::from_secs(60);
-
-pub(crate) fn free_address() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("it is bound").to_string()
-}
 
 /// Fetches the metrics; `None` if nothing answers.
 pub(crate) fn get(address: &str) -> Option<String> {

@@ -12,8 +12,8 @@ use std::process::{Child, Stdio};
 use serde_json::Value;
 
 use self::watchers::{Watchers, pause, serve_file, write_targets};
-use crate::metrics::{free_address, get};
-use crate::support::Sandbox;
+use crate::metrics::get;
+use crate::support::{Sandbox, free_address, own_host};
 
 /// The network of each cluster.
 const TOPOLOGY: &str =
@@ -87,7 +87,7 @@ impl Part {
 fn certificate(sandbox: &Sandbox, days: &str) {
     let issue =
         ["certs", "issue", "--authority", "ca", "--identity", "fabric/f", "--out", "fabric"];
-    sandbox.ok(&[&issue[..], &["--host", "127.0.0.1", "--days", days]].concat());
+    sandbox.ok(&[&issue[..], &["--host", &own_host().to_string(), "--days", days]].concat());
 }
 
 fn export(sandbox: &Sandbox) {

@@ -5,8 +5,8 @@
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::metrics::{free_address, get};
-use crate::support::{Sandbox, data};
+use crate::metrics::get;
+use crate::support::{Sandbox, data, free_address};
 
 /// A bound for whatever must come about.
 const SOON: Duration = Duration::from_secs(60);

@@ -8,7 +8,7 @@ use fabricast_proto::v1::administration_service_client::AdministrationServiceCli
 use fabricast_rpc::Peer;
 use serde_json::Value;
 
-use crate::support::{Sandbox, data};
+use crate::support::{Sandbox, data, free_address};
 
 /// Timeout of a condition; a test that waits longer fails.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -20,11 +20,6 @@ struct Parts {
     tic: String,
     routers: [String; 2],
     agents: String,
-}
-
-fn free_address() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("it is bound").to_string()
 }
 
 impl Parts {

@@ -1,5 +1,6 @@
 //! Runs the binary and looks at what came of it.
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -17,6 +18,19 @@ pub(crate) struct Run {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
+}
+
+/// A loopback address of this test process alone. Neither another test nor an outgoing connection
+/// takes its ports.
+pub(crate) fn own_host() -> Ipv4Addr {
+    let [_, first, second, third] = std::process::id().to_be_bytes(); // below 2^22
+    Ipv4Addr::new(127, 64 | first, second, third)
+}
+
+/// An address that stays free until it is listened at.
+pub(crate) fn free_address() -> String {
+    let listener = std::net::TcpListener::bind((own_host(), 0)).expect("a free port");
+    listener.local_addr().expect("it is bound").to_string()
 }
 
 impl Sandbox {

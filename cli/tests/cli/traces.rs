@@ -15,8 +15,7 @@ use std::time::{Duration, Instant};
 use collector::{Collector, hex};
 use world::{Parts, World};
 
-use crate::metrics::free_address;
-use crate::support::{Sandbox, data};
+use crate::support::{Sandbox, data, free_address};
 
 /// A bound for whatever must come about.
 const SOON: Duration = Duration::from_secs(90);

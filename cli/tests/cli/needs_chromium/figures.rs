@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use super::browser::{Browser, Screen, pause};
 use super::up::Up;
 use super::views::{Subjects, View, check_views};
-use crate::metrics::free_address;
+use crate::support::free_address;
 
 /// Process grid of the groups: lines of it are groups, 3 584 in all.
 const GRID: [usize; 3] = [64, 32, 16];

@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::browser::{Browser, pause};
-use crate::metrics::free_address;
-use crate::support::Sandbox;
+use crate::support::{Sandbox, free_address};
 
 /// Timeout of the registration of all nodes.
 const NODES_LIMIT: Duration = Duration::from_secs(120);

@@ -20,7 +20,7 @@ use fabricast_testing::{Etcd, Proxy};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use crate::support::{Sandbox, data};
+use crate::support::{Sandbox, data, free_address};
 
 /// A bound for whatever must come about.
 const SOON: Duration = Duration::from_secs(60);
@@ -102,12 +102,6 @@ impl Drop for Process {
 fn launch(sandbox: &Sandbox, config: &str, metrics: &str) -> Child {
     let mut command = sandbox.command(&["tic", "--config", config, "--metrics", metrics]);
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-}
-
-/// An address that stays the process's own when it is started again.
-fn free_address() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
 }
 
 /// Waits until one of them leads, elected after a term; answers which and its term.

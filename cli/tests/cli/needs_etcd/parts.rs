@@ -19,7 +19,7 @@ use fabricast_testing::{Etcd, Proxy};
 use tokio::task::JoinSet;
 use tonic::{Code, Response, Status};
 
-use crate::support::{Sandbox, data};
+use crate::support::{Sandbox, data, free_address};
 
 /// A bound for whatever must come about.
 const SOON: Duration = Duration::from_secs(90);
@@ -97,10 +97,6 @@ async fn leading(parts: &[Part]) -> usize {
         assert!(started.elapsed() < SOON, "nobody leads");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-}
-
-fn free_address() -> String {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
 /// Two of what may stand in for each other, and the ways from the loaded agent to the TICs.

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::metrics::free_address;
-use crate::support::Sandbox;
+use crate::support::{Sandbox, free_address};
 
 /// Timeout of a condition; a test that waits longer fails.
 const LIMIT: Duration = Duration::from_secs(90);

@@ -9,8 +9,7 @@ use fabricast_rpc::Peer;
 use tonic::Response;
 
 use super::SOON;
-use crate::metrics::free_address;
-use crate::support::{Sandbox, data};
+use crate::support::{Sandbox, data, free_address};
 
 /// Processes that are killed when the test is over.
 pub(crate) struct Parts(pub(crate) Vec<Child>);

@@ -1,6 +1,6 @@
 //! Previews of failures come true when the parts fail.
 
-use fabricast_integration::{Cluster, Layout};
+use fabricast_integration::{Client, Cluster, Layout, eventually};
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_rpc::reason_of;
@@ -15,6 +15,16 @@ fn tree(route: &v1::RouteExplanation) -> (Option<u32>, Option<u32>, String, Vec<
     let mut links = route.links.clone();
     links.sort_by_key(|link| (link.switch_name.clone(), link.port, link.tree));
     (route.color, route.spanning_tree, route.root.clone(), links)
+}
+
+/// Waits until the TIC knows of so many failed parts, and the tables are made for them.
+async fn settled_with_failures(client: &Client, count: usize) {
+    eventually("the TIC knows what failed", async || {
+        let failed = client.failed_elements().await?;
+        (failed.len() == count).then_some(()).ok_or_else(|| format!("{failed:?}"))
+    })
+    .await;
+    client.settled().await;
 }
 
 async fn previews_come_true(layout: Layout) {
@@ -35,7 +45,7 @@ async fn previews_come_true(layout: Layout) {
     assert_eq!(planned.changed_groups as usize, planned.changes.len());
 
     client.fail(link.clone()).await;
-    client.settled().await;
+    settled_with_failures(client, 1).await;
     let after = client.explain("a").await.unwrap();
     assert_eq!(tree(change.after.as_ref().unwrap()), tree(&after));
     assert_eq!(change.after.as_ref().unwrap().reason, after.reason);
@@ -50,7 +60,7 @@ async fn previews_come_true(layout: Layout) {
     };
     let planned = client.router().plan_faults(healed).await.unwrap().into_inner();
     client.heal(link).await;
-    client.settled().await;
+    settled_with_failures(client, 0).await;
     let back = client.explain("a").await.unwrap();
     let change = planned.changes.iter().find(|one| one.after.as_ref().unwrap().group == "a");
     match change {
