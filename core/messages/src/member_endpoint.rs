@@ -40,6 +40,9 @@ use state::{Edge, EdgeEvent, Knowledge, Participation, ParticipationEvent};
 /// Time after which hello is repeated to a neighbour that has not answered.
 const HELLO_AGAIN: Duration = Duration::from_millis(500);
 
+/// Repeated hellos of a neighbour that are taken at once; more wait until it repeats them.
+const HELLOS_AT_ONCE: u8 = 4;
+
 /// The message layer of one member.
 #[derive(Clone, Debug)]
 pub(crate) struct MemberEndpoint {
@@ -71,6 +74,8 @@ struct Neighbor {
     at: PlaceNeighbor,
     edge: Edge,
     hello_at: Moment,
+    heard_hellos: u8, // that ask for a reply, since `heard_since`
+    heard_since: Moment,
     life: Option<Life>,
     hears: bool,              // multicast reaches its node
     side: BTreeMap<Pn, Life>, // who takes part on its side
@@ -84,6 +89,8 @@ impl Neighbor {
             at,
             edge: Edge::new(linked),
             hello_at: Moment(0),
+            heard_hellos: 0,
+            heard_since: Moment(0),
             life: None,
             hears: false,
             side,
@@ -94,6 +101,16 @@ impl Neighbor {
 
     fn awaits_hello(&self) -> bool {
         self.edge.is_linked() && !self.edge.is_met()
+    }
+
+    /// Returns whether another hello that asks for a reply is taken now. Each makes this end send
+    /// again all that was not acknowledged.
+    fn takes_hello(&mut self, now: Moment) -> bool {
+        if self.heard_since.after(HELLO_AGAIN) <= now {
+            (self.heard_hellos, self.heard_since) = (0, now);
+        }
+        self.heard_hellos = self.heard_hellos.saturating_add(1);
+        self.heard_hellos <= HELLOS_AT_ONCE
     }
 
     /// Returns whether members on its side may take part.
@@ -143,6 +160,10 @@ impl MemberEndpoint {
 
     pub(crate) fn is_open(&self) -> bool {
         self.participation == Participation::Open
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        self.neighbors.values().all(|one| one.is_ready() || !one.may_take_part())
     }
 
     pub(crate) fn roster(&self) -> &Roster {

@@ -124,9 +124,9 @@ impl MessageLayer {
         links: BTreeMap<NodeName, Address>,
     ) -> bool {
         let was_active = self.forget(member).is_some_and(|endpoint| endpoint.is_active());
-        self.awaited.remove(&member);
+        let is_awaited = self.awaited.remove(&member); // its neighbours have greeted it already
         self.update_links(now, member, links);
-        was_active
+        was_active || is_awaited
     }
 
     /// Has a member's endpoint greet its neighbours, once it has a place: it follows one that they
@@ -135,6 +135,12 @@ impl MessageLayer {
         if self.work(now, member, |endpoint| endpoint.activate(now)).is_none() {
             self.await_member(member);
         }
+    }
+
+    /// Tells if a member owes its neighbours nothing but what it has given out as frames: none is
+    /// about to be told the last outcome or the roster first.
+    pub fn is_settled(&self, member: MemberId) -> bool {
+        self.endpoints.get(&member).is_none_or(MemberEndpoint::is_settled)
     }
 
     /// Removes a member's endpoint; the links that it needs are still to be released.

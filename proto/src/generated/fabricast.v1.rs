@@ -9606,7 +9606,7 @@ pub struct DirectEnd {
     /// Optional. Where the process listens, `host:port`.
     #[prost(string, tag = "1")]
     pub address: ::prost::alloc::string::String,
-    /// Required. Secret of the process for this neighbor: either shows the other's.
+    /// Required. Secret of the process for this neighbor, 16 bytes: each proves to know both.
     #[prost(bytes = "vec", tag = "2")]
     pub token: ::prost::alloc::vec::Vec<u8>,
     /// Required. Connections of the two so far: a frame from before the last one came too late.

@@ -94,7 +94,9 @@ impl From<DirectFrameError> for Status {
     fn from(error: DirectFrameError) -> Self {
         let reason = match error {
             DirectFrameError::Missing => Reason::FieldMissing,
-            DirectFrameError::Foreign { .. } | DirectFrameError::Body(_) => Reason::FrameInvalid,
+            DirectFrameError::Foreign { .. }
+            | DirectFrameError::End
+            | DirectFrameError::Body(_) => Reason::FrameInvalid,
         };
         reason.status(error.to_string(), &[("field", "frames.frame")])
     }

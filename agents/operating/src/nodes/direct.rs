@@ -31,6 +31,11 @@ use super::messages::{LinkState, NodeMessages};
 const QUEUE: usize = 8192;
 /// Bytes that may wait for a process likewise, and for other nodes to take from it.
 pub(crate) const MAX_WAITING: usize = 64 << 20;
+/// Bytes that a frame takes beside its body.
+const OVERHEAD: usize = 512;
+/// Longest address and secret of a process, in bytes.
+const MAX_ADDRESS: usize = 128;
+const MAX_TOKEN: usize = 16;
 /// First words of the names that [`alias`] makes; no text begins with this character.
 const ALIAS: &str = "\u{FFFF}direct member ";
 
@@ -112,6 +117,8 @@ pub(crate) enum DirectFrameError {
     Missing,
     #[error("frames.frame: it is of rank {pn} of group {gn}, which is another member")]
     Foreign { gn: u64, pn: u32 },
+    #[error("frames.frame.direct: the address or the token is too long")]
+    End,
     #[error("frames.frame.body: {0}")]
     Body(DecodeError),
 }
@@ -151,11 +158,17 @@ impl CarriedFrame {
 }
 
 impl OutgoingFrame {
-    /// - `permit`: room that the frame takes.
+    /// The bytes that a frame takes while it waits.
+    pub(crate) fn cost(wire: &v1::DirectFrame) -> usize {
+        OVERHEAD + wire.frame.as_ref().map_or(0, |frame| frame.body.len())
+    }
+
+    /// - `permit`: room that the frame takes ([`OutgoingFrame::cost`]).
     ///
     /// # Errors
     ///
-    /// [`DirectFrameError`] if the frame is missing or not understood.
+    /// [`DirectFrameError`] if the frame is missing, not understood, or says too much of where its
+    /// process is reached.
     pub(crate) fn decode(
         wire: v1::DirectFrame,
         permit: OwnedSemaphorePermit,
@@ -163,6 +176,11 @@ impl OutgoingFrame {
         let v1::DirectFrame { link, frame } = wire;
         let v1::LinkFrame { gn, from_pn, to_pn, body, direct } =
             frame.ok_or(DirectFrameError::Missing)?;
+        let is_short =
+            |end: &v1::DirectEnd| end.address.len() <= MAX_ADDRESS && end.token.len() <= MAX_TOKEN;
+        if !direct.as_ref().is_none_or(is_short) {
+            return Err(DirectFrameError::End);
+        }
         // Other agents cut a link over which they get what they do not understand.
         let body = Body::decode(&body).map_err(DirectFrameError::Body)?;
         let (gn, from, to) = (Gn(gn), Pn(from_pn), Pn(to_pn));
@@ -262,7 +280,8 @@ impl NodeMessages {
         self.layer.delegate(now, key, links);
     }
 
-    /// Tells a process that its requests up to one were taken. One with a full queue is not told.
+    /// Tells a process that its requests up to one were taken. One with a full queue is not told,
+    /// and ceases to wait for it by itself.
     pub(crate) fn tell_mark(&self, opening: Opening, mark: u64) {
         let Opening { key, serial } = opening;
         let member = self.direct.get(&key).filter(|member| member.serial == serial);
@@ -271,17 +290,14 @@ impl NodeMessages {
         let _ = member.responses.try_send(Waiting { message, _permit: None });
     }
 
-    /// Tells if a frame that a member's process sends can be carried now. Half of a link's queue
-    /// is left to others.
+    /// Tells if a frame that a member's process sends can be carried now.
     pub(crate) fn has_room(&self, agent: &Oa, outgoing: &OutgoingFrame) -> bool {
         let Frame { gn, from, to, .. } = outgoing.carried.frame;
         let neighbor = agent
             .member(gn, from)
             .and_then(|held| neighbors(held).find(|one| one.pn == to && one.node != self.node));
         match neighbor.and_then(|one| Some(&self.links.get(&one.node)?.state)) {
-            Some(LinkState::Stream(stream)) => {
-                stream.frames.capacity() * 2 >= stream.frames.max_capacity()
-            }
+            Some(LinkState::Stream(stream)) => stream.has_room(),
             Some(LinkState::Down | LinkState::Local(_) | LinkState::Direct) | None => true,
         }
     }
@@ -353,18 +369,17 @@ impl NodeMessages {
         }
         let is_placed = self.tell_place(agent, key);
         let Some(member) = self.direct.get(&key) else { return };
+        if member.responses.is_closed() {
+            return; // the process has gone away
+        }
         let frame = CarriedFrame { permit: None, ..carried }.into_wire().message;
-        let bytes = u32::try_from(frame.body.len()).unwrap_or(u32::MAX);
+        let bytes =
+            u32::try_from((OVERHEAD + frame.body.len()).min(MAX_WAITING)).unwrap_or(u32::MAX);
         let permit = Arc::clone(&member.room).try_acquire_many_owned(bytes);
         let sent = permit.is_ok_and(|permit| {
             let message = v1::OpenDirectPathResponse { frames: vec![frame], ..Default::default() };
             let waiting = Waiting { message, _permit: Some(permit) };
-            // A process that has gone away needs no frame.
-            is_placed
-                && !matches!(
-                    member.responses.try_send(waiting),
-                    Err(mpsc::error::TrySendError::Full(_))
-                )
+            is_placed && member.responses.try_send(waiting).is_ok()
         });
         if !sent && member.losses != Losses::Untold {
             self.overflowed.insert(key);
@@ -449,6 +464,7 @@ impl NodeMessages {
         };
         let Some(member) = self.direct.get_mut(&key) else { return false };
         if member.told.as_ref() == Some(&place) {
+            member.is_behind = false;
             return true;
         }
         let place_told = Some(place.clone());

@@ -135,6 +135,14 @@ pub(crate) struct Contribution {
     pub(crate) withdrawn: CancellationToken,
 }
 
+impl LinkStream {
+    /// Tells if there is room for frames that can wait or be lost. Half of the queue is left to
+    /// others.
+    pub(super) fn has_room(&self) -> bool {
+        self.frames.capacity() * 2 >= self.frames.max_capacity()
+    }
+}
+
 impl PeerLink {
     /// The link to a member of the node that its process serves.
     pub(super) fn direct() -> Self {

@@ -3,7 +3,7 @@
 use fabricast_groups::ids::{Moment, Pn};
 use fabricast_groups::names::NodeName;
 use fabricast_groups::operating::Phase;
-use fabricast_messages::{MemberId, Output, Packet};
+use fabricast_messages::{Body, MemberId, Output, Packet};
 
 use super::direct::{CarriedFrame, is_alias, next_link};
 use super::effect::Effect;
@@ -205,6 +205,10 @@ impl State {
                 None
             }
             LinkState::Stream(stream) => {
+                let is_best_effort = matches!(carried.frame.body, Body::BestEffort(_));
+                if is_best_effort && !stream.has_room() {
+                    return None; // it may be lost, and must not fill the link that others use
+                }
                 if stream.frames.try_send(carried.into_wire()).is_ok() {
                     return None;
                 }

@@ -21,7 +21,7 @@ use crate::nodes::direct::{
 /// Frames that are handed on without others having a turn.
 const FRAMES_AT_ONCE: usize = 64;
 /// Time until a frame is tried again for which there was no room.
-const PAUSE: Duration = Duration::from_millis(1);
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A member that its process serves, until this is dropped.
 #[derive(Debug)]
@@ -81,8 +81,8 @@ impl DirectPath {
             }
             let mut frames = VecDeque::new();
             for frame in request.frames {
-                let bytes = frame.frame.as_ref().map_or(0, |frame| frame.body.len());
-                let bytes = u32::try_from(bytes.min(MAX_WAITING)).unwrap_or(u32::MAX);
+                let bytes = OutgoingFrame::cost(&frame).min(MAX_WAITING);
+                let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
                 let permit = match Arc::clone(&room).try_acquire_many_owned(bytes) {
                     Ok(permit) => permit,
                     Err(_) => {

@@ -216,9 +216,24 @@ fn take_frames(bytes: &mut Vec<u8>) -> io::Result<Vec<Body>> {
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
-    pending: Mutex<VecDeque<u8>>,
+    pending: Mutex<Pending>,
     has_pending: Notify,
-    has_sent: Notify,
+    has_written: Notify,
+}
+
+/// Bytes that a connection keeps until there is room.
+#[derive(Debug, Default)]
+struct Pending {
+    bytes: VecDeque<u8>,
+    /// Of all bytes, those that the system has.
+    written: u64,
+    is_over: bool,
+}
+
+impl Pending {
+    fn add(&mut self, written: usize) {
+        self.written += u64::try_from(written).unwrap_or(u64::MAX);
+    }
 }
 
 impl Connection {
@@ -229,8 +244,8 @@ impl Connection {
         let keepalive = TcpKeepalive::new().with_time(second).with_interval(second);
         socket.set_tcp_keepalive(&keepalive)?;
         socket.set_tcp_user_timeout(Some(SILENCE))?;
-        let (pending, has_pending, has_sent) = Default::default();
-        Ok(Self { stream, pending, has_pending, has_sent })
+        let (pending, has_pending, has_written) = Default::default();
+        Ok(Self { stream, pending, has_pending, has_written })
     }
 
     /// Sends bytes, or keeps them until there is room.
@@ -241,31 +256,42 @@ impl Connection {
     pub(super) fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let mut pending = self.pending.lock();
         let mut rest = bytes;
-        while pending.is_empty() && !rest.is_empty() {
+        while pending.bytes.is_empty() && !rest.is_empty() {
             match self.stream.try_write(rest) {
-                Ok(written) => rest = &rest[written..],
+                Ok(written) => {
+                    rest = &rest[written..];
+                    pending.add(written);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }
         }
-        if pending.len() + rest.len() > MAX_PENDING {
+        if pending.bytes.len() + rest.len() > MAX_PENDING {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         if !rest.is_empty() {
-            pending.extend(rest);
+            pending.bytes.extend(rest);
             self.has_pending.notify_one();
         }
         Ok(())
     }
 
-    /// Waits until no bytes are kept; for ever if the connection breaks before.
+    /// Waits until the system has all that is kept now, or the connection is over.
     pub(super) async fn wait_until_sent(&self) {
+        let target = {
+            let pending = self.pending.lock();
+            pending.written + u64::try_from(pending.bytes.len()).unwrap_or(u64::MAX)
+        };
         loop {
-            let sent = self.has_sent.notified();
-            if self.pending.lock().is_empty() {
+            let written = self.has_written.notified();
+            let is_sent = {
+                let pending = self.pending.lock();
+                pending.is_over || pending.written >= target
+            };
+            if is_sent {
                 return;
             }
-            sent.await;
+            written.await;
         }
     }
 
@@ -273,10 +299,13 @@ impl Connection {
     ///
     /// - `take`: gets the frames that arrive; returns false to end it.
     pub(super) async fn serve(&self, take: impl FnMut(Vec<Body>) -> bool) -> io::Result<()> {
-        tokio::select! {
+        let served = tokio::select! {
             ended = self.receive(take) => ended,
             ended = self.send_pending() => ended,
-        }
+        };
+        self.pending.lock().is_over = true;
+        self.has_written.notify_waiters();
+        served
     }
 
     /// Lets both ends see that the connection is not used any more.
@@ -309,13 +338,16 @@ impl Connection {
             loop {
                 self.stream.writable().await?;
                 let mut pending = self.pending.lock();
-                match self.stream.try_write(pending.as_slices().0) {
-                    Ok(written) => _ = pending.drain(..written),
+                match self.stream.try_write(pending.bytes.as_slices().0) {
+                    Ok(written) => {
+                        drop(pending.bytes.drain(..written));
+                        pending.add(written);
+                        self.has_written.notify_waiters();
+                    }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                     Err(error) => return Err(error),
                 }
-                if pending.is_empty() {
-                    self.has_sent.notify_waiters();
+                if pending.bytes.is_empty() {
                     break;
                 }
             }

@@ -27,6 +27,14 @@ const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LAST_DELAY: Duration = Duration::from_secs(30);
 /// Time in which what was sent leaves this process.
 const SENT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time until edges that begin anew are looked at again.
+const UNSETTLED: Duration = Duration::from_millis(2);
+/// Bytes given to the agent after which it is asked whether it has taken them.
+const MARKED: u64 = 1 << 20;
+/// Bytes that may wait for the agent before best-effort frames are dropped.
+const MAX_CARRIED: u64 = 64 << 20;
+/// Bytes of a frame beside its body.
+const OVERHEAD: u64 = 128;
 
 /// A membership, and the message layer of its member.
 #[derive(Debug)]
@@ -88,9 +96,19 @@ pub(super) struct State {
     requests: mpsc::UnboundedSender<v1::OpenDirectPathRequest>,
     needs_links: bool,
     wakes_at: Option<Moment>,
-    /// Frames were given to the agent since it was last asked whether it has taken them.
-    has_carried: bool,
+    carried: Carried,
+}
+
+/// Bytes of frames that were given to the agent, all since the beginning.
+#[derive(Debug, Default)]
+struct Carried {
+    given: u64,
+    /// Given before the last mark.
+    marked: u64,
     last_mark: u64,
+    /// The marks that the agent has not repeated, with what was given before each.
+    marks: BTreeMap<u64, u64>,
+    taken: u64,
 }
 
 impl DirectMember {
@@ -108,8 +126,7 @@ impl DirectMember {
             requests,
             needs_links: false,
             wakes_at: None,
-            has_carried: false,
-            last_mark: 0,
+            carried: Carried::default(),
         };
         let member = Arc::new(Self {
             group,
@@ -232,6 +249,7 @@ impl DirectMember {
     fn take(self: &Arc<Self>, response: v1::OpenDirectPathResponse) {
         let v1::OpenDirectPathResponse { place, frames, mark } = response;
         if mark != 0 {
+            self.state.lock().carried.taken_up_to(mark);
             self.standing.send_modify(|standing| standing.mark = mark);
         }
         let mut to_dial = Vec::new();
@@ -364,34 +382,37 @@ impl DirectMember {
         });
     }
 
-    /// Waits until everything that was sent is out of this process: what it owes its neighbours
-    /// gets to them even if it ends at once. Gives up after a second.
+    /// Waits until everything that this member owes its neighbours is out of this process, so that
+    /// it gets to them even if the process ends at once. Gives up after a second.
     pub(super) async fn wait_until_sent(&self) {
-        let mark = {
+        let sent = async {
+            self.wait_for_frames().await;
+            while !self.is_settled() {
+                sleep(UNSETTLED).await; // an edge begins anew
+                self.wait_for_frames().await;
+            }
+        };
+        let _ = timeout(SENT_TIMEOUT, sent).await;
+    }
+
+    fn is_settled(&self) -> bool {
+        let state = self.state.lock();
+        self.has_ended() || state.layer.is_settled(self.id)
+    }
+
+    /// Waits until the agent has taken the frames so far, and connections keep none.
+    async fn wait_for_frames(&self) {
+        let (mark, connections) = {
             let mut state = self.state.lock();
-            let has_carried = std::mem::take(&mut state.has_carried);
-            has_carried.then(|| {
-                state.last_mark += 1;
-                let mark = state.last_mark;
-                // A membership that has ended sends nothing any more.
-                let _ =
-                    state.requests.send(v1::OpenDirectPathRequest { mark, ..Default::default() });
-                mark
-            })
+            state.mark();
+            let connected = state.edges.values().filter_map(|edge| edge.connection.clone());
+            (state.carried.last_mark, connected.collect::<Vec<_>>())
         };
-        let connections: Vec<Arc<Connection>> =
-            self.state.lock().edges.values().filter_map(|edge| edge.connection.clone()).collect();
-        let all = async {
-            if let Some(mark) = mark {
-                let mut standing = self.standing.subscribe();
-                let taken = |now: &Standing| now.mark >= mark || now.end.is_some();
-                let _ = standing.wait_for(taken).await;
-            }
-            for connection in connections {
-                connection.wait_until_sent().await;
-            }
-        };
-        let _ = timeout(SENT_TIMEOUT, all).await;
+        let mut standing = self.standing.subscribe();
+        let _ = standing.wait_for(|now| now.mark >= mark || now.end.is_some()).await;
+        for connection in connections {
+            connection.wait_until_sent().await;
+        }
     }
 
     /// Deals with the outputs of the layer.
@@ -420,6 +441,20 @@ impl DirectMember {
         }
         for edge in state.edges.values_mut() {
             edge.flush();
+        }
+    }
+}
+
+impl Carried {
+    /// Bytes that the agent may not have taken.
+    fn waiting(&self) -> u64 {
+        self.given - self.taken
+    }
+
+    fn taken_up_to(&mut self, mark: u64) {
+        let later = self.marks.split_off(&(mark.saturating_add(1)));
+        if let Some((_, given)) = std::mem::replace(&mut self.marks, later).pop_last() {
+            self.taken = given;
         }
     }
 }
@@ -501,11 +536,32 @@ impl State {
         if edge.connection.is_some() {
             append_frame(&mut edge.outgoing, &frame.body);
         } else if edge.link != 0 {
-            let frames = vec![edge.carried(frame, address)];
-            self.has_carried = true;
+            let carried = edge.carried(frame, address);
+            let bytes = carried.frame.as_ref().map_or(0, |frame| frame.body.len());
+            if matches!(frame.body, Body::BestEffort(_)) && self.carried.waiting() > MAX_CARRIED {
+                return; // it may be lost, and the agent takes no more
+            }
+            self.carried.given += OVERHEAD + u64::try_from(bytes).unwrap_or(u64::MAX);
+            let frames = vec![carried];
             // A membership that has ended sends nothing any more.
             let _ = self.requests.send(v1::OpenDirectPathRequest { frames, ..Default::default() });
+            if self.carried.given - self.carried.marked > MARKED {
+                self.mark();
+            }
         }
+    }
+
+    /// Asks the agent to say when it has taken all frames so far, unless it is asked already.
+    fn mark(&mut self) {
+        let carried = &mut self.carried;
+        if carried.given == carried.marked {
+            return;
+        }
+        carried.marked = carried.given;
+        carried.last_mark += 1;
+        carried.marks.insert(carried.last_mark, carried.given);
+        let mark = carried.last_mark;
+        let _ = self.requests.send(v1::OpenDirectPathRequest { mark, ..Default::default() });
     }
 
     /// Has the agents link the nodes, once.

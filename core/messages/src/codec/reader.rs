@@ -76,24 +76,33 @@ impl<'a> Reader<'a> {
         width: usize,
         read: impl Fn(&mut Self) -> Result<T, DecodeError>,
     ) -> Result<Vec<T>, DecodeError> {
-        let count = self.length()?;
-        if count > (self.bytes.len() - self.at) / width {
-            return Err(DecodeError::Short { at: self.bytes.len() });
-        }
-        (0..count).map(|_| read(self)).collect()
+        self.at_most(usize::MAX, width, read)
     }
 
-    /// As [`Reader::many`], for a list that names no member twice.
+    /// As [`Reader::many`], for a list that names members.
     pub(super) fn members<T>(
         &mut self,
         width: usize,
         read: impl Fn(&mut Self) -> Result<T, DecodeError>,
     ) -> Result<Vec<T>, DecodeError> {
-        let count = Self { bytes: self.bytes, at: self.at }.word()?;
-        if usize::try_from(count).is_ok_and(|count| count > MOST_MEMBERS) {
-            return Err(value("number of members", count));
+        self.at_most(MOST_MEMBERS, width, read)
+    }
+
+    fn at_most<T>(
+        &mut self,
+        most: usize,
+        width: usize,
+        read: impl Fn(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Vec<T>, DecodeError> {
+        let word = self.word()?;
+        let count = usize::try_from(word).unwrap_or(usize::MAX);
+        if count > most {
+            return Err(value("number of members", word));
         }
-        self.many(width, read)
+        if count > (self.bytes.len() - self.at) / width {
+            return Err(DecodeError::Short { at: self.bytes.len() });
+        }
+        (0..count).map(|_| read(self)).collect()
     }
 
     pub(super) fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
@@ -102,7 +111,11 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn text(&mut self) -> Result<String, DecodeError> {
-        Ok(String::from_utf8_lossy(self.bytes()?).into_owned())
+        // Replaced bytes would make the text longer when it is passed on.
+        let text = str::from_utf8(self.bytes()?).map_err(|error| {
+            value("byte of a text", u64::try_from(error.valid_up_to()).unwrap_or(u64::MAX))
+        })?;
+        Ok(text.to_owned())
     }
 
     pub(super) fn part(&mut self) -> Result<Part, DecodeError> {

@@ -127,6 +127,17 @@ fn bytes_that_end_early_or_late_are_refused() {
 }
 
 #[test]
+fn a_text_is_passed_on_as_it_came_or_refused() {
+    let report = reports().into_iter().find(|report| report.other.is_some()).unwrap();
+    let other = Some("\u{e4}".to_owned());
+    let mut bytes = Body::Report(Report { other, ..report }).encode();
+    let at = bytes.windows(2).position(|two| two == [0xC3, 0xA4]).unwrap();
+    assert_eq!(Body::decode(&bytes).unwrap().encode(), bytes);
+    bytes[at] = 0xFF;
+    assert!(Body::decode(&bytes).is_err());
+}
+
+#[test]
 fn a_groups_numbers_are_few_bytes() {
     let all = (0..100_000).map(Pn).collect();
     let verdict = Ok(Gathered::Nothing);

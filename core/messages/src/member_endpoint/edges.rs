@@ -28,6 +28,9 @@ impl MemberEndpoint {
 
     pub(super) fn handle_hello(&mut self, now: Moment, from: Pn, hello: Hello) {
         let Some(neighbor) = self.neighbors.get_mut(&from) else { return };
+        if hello.reply && !neighbor.takes_hello(now) {
+            return; // it repeats it until it gets a reply
+        }
         let known = neighbor.life.replace(hello.life).or(self.roster.life(from));
         neighbor.hears = hello.hears;
         let is_another = known.is_some_and(|life| life != hello.life);

@@ -123,3 +123,24 @@ fn the_largest_numbers_overflow_nothing() {
         }
     }
 }
+
+#[test]
+fn a_neighbour_that_greets_again_and_again_is_not_sent_everything_each_time() {
+    let limits = Limits { inbox: 4, ..Limits::default() };
+    let mut world = World::new(1, Weather { multicast: false, ..CALM }, limits);
+    world.form(3);
+    world.members.get_mut(&HOSTILE).unwrap().slow = true; // so that parts are not acknowledged
+    for _ in 0..40 {
+        world.send(Pn(0), Mode::Reliable, b"again").unwrap();
+    }
+    world.settle(Duration::from_secs(1));
+    let before = world.frames[&(Pn(0), HOSTILE)];
+    let life = world.members[&HOSTILE].life;
+    let hello = Hello { life, reply: true, hears: false, round: 0, decided: 0 };
+    for _ in 0..1_000 {
+        world.forge(HOSTILE, Pn(0), Body::Hello(hello));
+    }
+    world.settle(Duration::from_millis(100));
+    let sent = world.frames[&(Pn(0), HOSTILE)] - before;
+    assert!((40..=200).contains(&sent), "{sent} parts");
+}

@@ -301,7 +301,7 @@ async fn a_process_that_takes_no_frames_or_sends_many_cuts_no_link_of_others() {
             break place;
         }
     };
-    let client = Client::attach(settings(&cluster, "n9").process("witness")).await.unwrap();
+    let client = Client::attach(settings(&cluster, "n12").process("witness")).await.unwrap();
     client.join("h").await.unwrap().take_part().await.unwrap();
     raw.join("h").await;
     let mut witness = raw.open("h").await.unwrap();
@@ -330,10 +330,13 @@ async fn a_process_that_takes_no_frames_or_sends_many_cuts_no_link_of_others() {
     let frames = [Body::Hello(hello), Body::Roster(roster)].iter().map(frame).collect();
     flooded.requests.send(v1::OpenDirectPathRequest { frames, ..Default::default() }).unwrap();
     soon(others[0].wait_for(4)).await.unwrap();
-    for _ in 0..400 {
-        others[0].multicast_best_effort(&[7; 100_000]).await.unwrap();
+    for _ in 0..9 {
+        for _ in 0..60 {
+            others[0].multicast_best_effort(&[7; 100_000]).await.unwrap();
+        }
+        others[0].multicast_best_effort(b"end").await.unwrap();
+        end_reaches(&others[0], &last).await; // it goes the same way, and later
     }
-    end_reaches(&others[0], &last).await; // it goes the same way, and later
     // The process that took no frames has lost some, and begins anew.
     let mut link = neighbor.link;
     while link == neighbor.link {
@@ -362,9 +365,11 @@ async fn a_process_that_takes_no_frames_or_sends_many_cuts_no_link_of_others() {
 async fn a_process_that_is_gone_right_after_an_operation_has_told_its_neighbours_the_end() {
     use Path::{Agent, Direct};
     let cluster = Cluster::start(layout()).await;
-    for round in 0..10 {
-        // Rank 1 is the root: the others learn the end from it.
-        let places = [("n0", Agent), ("n5", Direct), ("n9", Agent)];
+    for round in 0..20 {
+        // Rank 1 is the root: the others learn the end from it, some while their edge moves from
+        // the agents to a connection.
+        let others = if round % 2 == 0 { Agent } else { Direct };
+        let places = [("n0", others), ("n5", Direct), ("n9", others)];
         let mut groups = mixed(&cluster, &format!("g{round}"), &places).await;
         let root = groups.remove(1);
         let root = tokio::spawn(async move { root.broadcast(0, &[]).await });
