@@ -45,7 +45,7 @@ impl Cluster {
         if folder().join("run/secret.env").exists() {
             Self::end().await;
         }
-        ok("./start", &[]).await;
+        order("./start", &[]).await;
         let files = CertificateFiles::in_folder(&folder().join("run/certificates/admin"));
         let security = Security::mutual(files).expect("`start` makes certificates");
         Self { security, containers: containers().await, networks: networks().await }
@@ -77,7 +77,7 @@ impl Cluster {
 
     /// Starts a container again.
     pub async fn restart(&self, service: &str) {
-        order(&["restart", "--time", "0", self.container(service)]).await;
+        order("docker", &["restart", "--time", "0", self.container(service)]).await;
     }
 
     /// Stops a container gracefully and creates it again, as an upgrade does.
@@ -89,12 +89,12 @@ impl Cluster {
 
     /// Freezes a container: its connections stay open and it sends nothing.
     pub async fn pause(&self, service: &str) {
-        order(&["pause", self.container(service)]).await;
+        order("docker", &["pause", self.container(service)]).await;
     }
 
     /// Resumes a frozen container.
     pub async fn unpause(&self, service: &str) {
-        order(&["unpause", self.container(service)]).await;
+        order("docker", &["unpause", self.container(service)]).await;
     }
 
     /// Disconnects a container from a network.

@@ -49,15 +49,19 @@ pub(crate) async fn ok(program: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Runs a docker command that must succeed; it may fail at first on a busy machine.
-pub(crate) async fn order(arguments: &[&str]) {
+/// Runs a program that must succeed and may be run again; the engine may refuse at first on a busy
+/// machine.
+#[expect(clippy::print_stdout, reason = "refusals are for people")]
+pub(crate) async fn order(program: &str, arguments: &[&str]) {
     for _ in 1..ATTEMPTS {
-        if run("docker", arguments).await.status.success() {
+        let output = run(program, arguments).await;
+        if output.status.success() {
             return;
         }
+        println!("e2e: {program} {arguments:?} is run again: {output:?}");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    ok("docker", arguments).await;
+    ok(program, arguments).await;
 }
 
 /// The containers of the cluster by service.
