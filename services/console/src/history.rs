@@ -38,7 +38,7 @@ pub(crate) struct Histories(Arc<BTreeMap<u64, Arc<VecDeque<Move>>>>);
 
 impl Histories {
     /// Notes what a new record of a group changes.
-    pub(crate) fn note(&mut self, before: Option<&v1::Group>, group: &v1::Group, at: SystemTime) {
+    pub(crate) fn note(&mut self, before: &v1::Group, group: &v1::Group, at: SystemTime) {
         let route = |group: &v1::Group| {
             let route = group.route.as_ref()?;
             let what = match is_routed(group) {
@@ -47,14 +47,13 @@ impl Histories {
             };
             Some(Move { at, what, reason: route.reason.clone() })
         };
-        let agent = |group: &v1::Group| group.agent_node.clone();
         let mut moves = Vec::new();
-        if before.map(agent).as_ref() != Some(&group.agent_node) && !group.agent_node.is_empty() {
+        if before.agent_node != group.agent_node && !group.agent_node.is_empty() {
             let what = MoveKind::Agent(group.agent_node.clone());
             moves.push(Move { at, what, reason: String::new() });
         }
         let now = route(group);
-        if now != before.and_then(route) {
+        if now != route(before) {
             moves.extend(now);
         }
         if moves.is_empty() {
@@ -75,6 +74,13 @@ impl Histories {
     pub(crate) fn forget(&mut self, gn: u64) {
         if self.0.contains_key(&gn) {
             Arc::make_mut(&mut self.0).remove(&gn);
+        }
+    }
+
+    /// Forgets all groups but those that there are.
+    pub(crate) fn keep_only(&mut self, groups: &BTreeMap<u64, Arc<v1::Group>>) {
+        if self.0.keys().any(|gn| !groups.contains_key(gn)) {
+            Arc::make_mut(&mut self.0).retain(|gn, _| groups.contains_key(gn));
         }
     }
 
@@ -103,13 +109,14 @@ mod tests {
     fn only_changes_are_kept_with_their_reasons() {
         let (mut histories, at) = (Histories::default(), SystemTime::now());
         let (first, moved) = (group(1, 0, ""), group(1, 3, "its link failed"));
-        histories.note(None, &first, at);
-        histories.note(Some(&first), &first, at);
-        histories.note(Some(&first), &moved, at);
+        let elsewhere = v1::Group { agent_node: "n2".to_owned(), ..moved.clone() };
+        histories.note(&first, &first, at);
+        histories.note(&first, &moved, at);
+        histories.note(&moved, &elsewhere, at);
         let found: Vec<_> = histories.of(1).map(|one| (&one.what, one.reason.as_str())).collect();
-        let routed = |color| MoveKind::Routed { color, virtual_group: 0 };
-        let agent = MoveKind::Agent("n1".to_owned());
-        assert_eq!(found, [(&agent, ""), (&routed(0), ""), (&routed(3), "its link failed")]);
+        let routed = MoveKind::Routed { color: 3, virtual_group: 0 };
+        let agent = MoveKind::Agent("n2".to_owned());
+        assert_eq!(found, [(&routed, "its link failed"), (&agent, "")]);
         histories.forget(1);
         assert_eq!(histories.of(1).count(), 0);
     }
@@ -120,12 +127,12 @@ mod tests {
         let mut before = group(0, 0, "");
         for color in 1..100 {
             let next = group(0, color, "");
-            histories.note(Some(&before), &next, at);
+            histories.note(&before, &next, at);
             before = next;
         }
         assert_eq!(histories.of(0).count(), MAX_MOVES);
         for gn in 1..=MAX_GROUPS as u64 {
-            histories.note(None, &group(gn, 0, ""), at);
+            histories.note(&group(gn, 0, ""), &group(gn, 1, ""), at);
         }
         assert_eq!(histories.0.len(), MAX_GROUPS);
         assert_eq!(histories.of(0).count(), 0, "the oldest group makes room");

@@ -90,9 +90,8 @@ async fn watch_records(calls: &Calls, shared: &Shared, known: &mut Vec<u8>) -> R
             let changes = std::mem::take(&mut first);
             shared.change(|now| {
                 now.set_problem(Source::Records, None);
-                now.forget_records();
                 now.revision = message.revision;
-                now.apply(changes, false);
+                now.replace_records(changes);
             });
         }
     }

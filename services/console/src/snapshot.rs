@@ -117,10 +117,18 @@ impl News {
 }
 
 impl Snapshot {
-    /// Begins anew with the records: a snapshot of the TIC follows.
-    pub(crate) fn forget_records(&mut self) {
-        self.groups = Arc::default();
+    /// Puts all records of the TIC in place of those that were known.
+    pub(crate) fn replace_records(&mut self, records: Vec<v1::DirectoryChange>) {
+        let before = std::mem::take(&mut self.groups);
         self.nodes = Arc::default();
+        self.apply(records, false);
+        let at = SystemTime::now();
+        for (gn, group) in self.groups.iter() {
+            if let Some(before) = before.get(gn) {
+                self.histories.note(before, group, at);
+            }
+        }
+        self.histories.keep_only(&self.groups);
     }
 
     /// Applies changes of the records.
@@ -131,8 +139,9 @@ impl Snapshot {
         for change in changes.into_iter().filter_map(|change| change.kind) {
             match change {
                 Kind::Group(group) => {
-                    let before = self.groups.get(&group.gn).map(Arc::as_ref);
-                    self.histories.note(before, &group, SystemTime::now());
+                    if let Some(before) = self.groups.get(&group.gn) {
+                        self.histories.note(before, &group, SystemTime::now());
+                    }
                     drop(Arc::make_mut(&mut self.groups).insert(group.gn, Arc::new(group)));
                 }
                 Kind::DeletedGn(gn) => {
@@ -313,6 +322,25 @@ mod tests {
         snapshot.apply(failed(&[2]), true);
         let texts: Vec<&str> = snapshot.events.iter().map(|event| event.text.as_str()).collect();
         assert_eq!(texts, ["link S-1:1 works again", "link S-1:2 failed"]);
+    }
+
+    #[test]
+    fn moves_are_what_has_changed_between_two_snapshots() {
+        let record = |gn, color| {
+            let state = v1::RouteState::Routed.into();
+            let route = Some(v1::Route { state, color, ..v1::Route::default() });
+            let group =
+                v1::Group { gn, agent_node: "n1".to_owned(), route, ..v1::Group::default() };
+            v1::DirectoryChange { kind: Some(Kind::Group(group)) }
+        };
+        let mut snapshot = Snapshot::default();
+        let moves = |snapshot: &Snapshot, gn| snapshot.histories.of(gn).count();
+        snapshot.replace_records(vec![record(1, 0), record(2, 0), record(3, 0)]);
+        assert_eq!(moves(&snapshot, 1), 0, "where it was at the start is no move");
+        snapshot.apply(vec![record(1, 1), record(3, 1)], true);
+        snapshot.replace_records(vec![record(1, 1), record(2, 2)]);
+        assert_eq!([1, 2].map(|gn| moves(&snapshot, gn)), [1, 1]);
+        assert_eq!(moves(&snapshot, 3), 0, "it ended while nobody watched");
     }
 
     #[test]
