@@ -22,28 +22,26 @@ pub(crate) struct Reading {
     pub(crate) packets: BTreeMap<PortId, u64>,
 }
 
-/// Sums what ports have received and sent; those with nothing are left out.
+/// Sums what ports have received and sent.
 pub(crate) fn packets(graph: &Graph, counters: &[v1::SwitchCounters]) -> BTreeMap<PortId, u64> {
     let mut packets = BTreeMap::new();
     for switch in counters {
         for one in &switch.ports {
-            let sum = one.received_packets.saturating_add(one.sent_packets);
-            if sum > 0
-                && let Some(port) = port(graph, &switch.switch_name, one.port)
-            {
-                packets.insert(port, sum);
+            if let Some(port) = port(graph, &switch.switch_name, one.port) {
+                packets.insert(port, one.received_packets.saturating_add(one.sent_packets));
             }
         }
     }
     packets
 }
 
-/// Rates between two readings. A counter that has become smaller was cleared, and counts from 0.
+/// Rates between two readings. A counter that has become smaller was cleared, and counts from 0; a
+/// port that was not read before, as its agent did not answer, has no rate yet.
 pub(crate) fn rates(last: &Reading, now: &Reading) -> Rates {
     let seconds = now.at.duration_since(last.at).as_secs_f64().max(0.001);
     let rate = |(port, sum): (&PortId, &u64)| {
-        let before = last.packets.get(port).copied().unwrap_or(0);
-        let new = if *sum < before { *sum } else { *sum - before };
+        let before = last.packets.get(port)?;
+        let new = if sum < before { *sum } else { *sum - *before };
         #[expect(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
@@ -69,9 +67,9 @@ mod tests {
             Reading { at, packets }
         };
         let begin = Instant::now();
-        let first = reading(begin, &[(1, 10), (2, 500), (3, 7)]);
+        let first = reading(begin, &[(1, 10), (2, 500), (3, 7), (4, 0)]);
         let later = begin + Duration::from_secs(2);
-        let second = reading(later, &[(1, 30), (2, 40), (3, 7), (4, 1)]);
+        let second = reading(later, &[(1, 30), (2, 40), (3, 7), (4, 1), (5, 900)]);
         let found = rates(&first, &second).by_port;
         assert_eq!(found, BTreeMap::from([(PortId(1), 10), (PortId(2), 20), (PortId(4), 1)]));
     }
