@@ -27,7 +27,7 @@ use fabricast_topology::{
 };
 use thiserror::Error;
 
-pub use explain::{RouteExplanation, TreeLink};
+pub use explain::RouteExplanation;
 pub(crate) use handover::{
     Handover, RouteOverlap, has_color, needs_swap, sender_points, withdrawal,
 };

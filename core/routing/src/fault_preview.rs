@@ -7,9 +7,10 @@
 //! Invariants
 //! - PREVIEW-1: with unchanged faults, no group changes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fabricast_topology::{FatTree, Faults, Graph, Mgid};
+use fabricast_topology::{FatTree, Faults, Graph, Mgid, SwitchId};
 use thiserror::Error;
 
 use crate::better_homes::HomedGroup;
@@ -31,7 +32,7 @@ pub struct PlannedFabric {
     pub options: EngineOptions,
     /// Parts of the fabric that have failed.
     pub faults: Faults,
-    /// The groups.
+    /// The groups, in the order of their records.
     pub groups: Vec<HomedGroup>,
     /// Choices of the engine ([`RoutingEngine::choices`]).
     pub choices: Vec<RecordedChoice>,
@@ -44,6 +45,10 @@ pub struct FaultPreview {
     pub before: Plan,
     /// The plan with the other faults.
     pub after: Plan,
+    /// Highest switches of the trees of all groups now.
+    pub roots_before: BTreeMap<Mgid, SwitchId>,
+    /// Highest switches of the trees of the changed groups with the other faults.
+    pub roots_after: BTreeMap<Mgid, SwitchId>,
     /// Groups with another route or other members cut off, rising.
     pub changed: Vec<Mgid>,
     /// Exclusive groups that get no route, as they would have to share it.
@@ -89,6 +94,7 @@ pub fn preview_faults(now: &PlannedFabric, faults: Faults) -> Result<FaultPrevie
     engine.apply(&groups.iter().map(put).collect::<Vec<_>>())?;
     engine.restore(choices)?;
     let before = engine.plan().clone();
+    let roots_before = roots(engine.as_ref(), groups.iter().map(|group| group.home));
     engine.set_faults(faults);
     let kept_out = keep_out_exclusive(engine.as_mut(), groups)?;
     let after = engine.plan().clone();
@@ -96,23 +102,35 @@ pub fn preview_faults(now: &PlannedFabric, faults: Faults) -> Result<FaultPrevie
     changed.extend(kept_out.iter().map(|one| one.mgid));
     changed.sort_unstable();
     changed.dedup();
-    Ok(FaultPreview { before, after, changed, kept_out })
+    let roots_after = roots(engine.as_ref(), changed.iter().copied());
+    Ok(FaultPreview { before, after, roots_before, roots_after, changed, kept_out })
 }
 
-/// Takes exclusive groups out that share a tree; a group never shares again what it has left.
+/// Takes exclusive groups out that share a tree; a group never shares again what it has left. One
+/// after the other, as the route service does: the first to leave may leave the tree to the second.
+///
+/// - `groups`: in the order of their records.
 fn keep_out_exclusive(
     engine: &mut dyn RoutingEngine,
     groups: &[HomedGroup],
 ) -> Result<Vec<KeptOut>, ChangeError> {
-    let kept_out = |group: &HomedGroup| {
-        let shared = engine.plan().virtual_group_of(group.home)?;
-        let others = shared.groups.len().saturating_sub(1);
-        (others > 0).then_some(KeptOut { mgid: group.home, others })
-    };
-    let exclusive = groups.iter().filter(|group| group.exclusive);
-    let kept_out: Vec<KeptOut> = exclusive.filter_map(kept_out).collect();
-    let deletions: Vec<Change> =
-        kept_out.iter().map(|one| Change::Delete { mgid: one.mgid }).collect();
-    engine.apply(&deletions)?;
+    let mut kept_out = Vec::new();
+    for group in groups.iter().filter(|group| group.exclusive) {
+        let mgid = group.home;
+        let shared = engine.plan().virtual_group_of(mgid);
+        let others = shared.map_or(0, |shared| shared.groups.len().saturating_sub(1));
+        if others > 0 {
+            engine.apply(&[Change::Delete { mgid }])?;
+            kept_out.push(KeptOut { mgid, others });
+        }
+    }
     Ok(kept_out)
+}
+
+/// The highest switches of the trees of some groups.
+fn roots(
+    engine: &dyn RoutingEngine,
+    groups: impl Iterator<Item = Mgid>,
+) -> BTreeMap<Mgid, SwitchId> {
+    groups.filter_map(|mgid| Some((mgid, engine.group_trees(mgid).first()?.root))).collect()
 }

@@ -29,6 +29,7 @@ mod plan;
 mod reach;
 mod root_choice;
 mod root_policy;
+mod route_facts;
 mod route_reason;
 mod routing_engine;
 mod scenario;
@@ -74,6 +75,7 @@ pub use plan::{
 pub use reach::ReachWalker;
 pub use root_choice::PortLoads;
 pub use root_policy::{RootCandidate, RootPolicy, UnknownRootPolicy, choose_root};
+pub use route_facts::{TreeLink, special_reasons, tree_links, unrouted_reason};
 pub use route_reason::RouteReason;
 pub use routing_engine::{
     BuildError, EngineKind, EngineOptions, RecordedChoice, RestoreError, RestoreProblem, RootScope,

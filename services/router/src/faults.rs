@@ -6,11 +6,12 @@ use fabricast_proto::v1;
 use fabricast_reconciler::FailedElement;
 use fabricast_routing::{
     FaultPreview, Plan, PlannedFabric, PreviewError, RouteReason, metrics, preview_faults,
+    special_reasons, tree_links, unrouted_reason,
 };
-use fabricast_topology::{Faults, Graph, Mgid, Peer, PortId};
+use fabricast_topology::{Faults, Graph, Mgid, SwitchId};
 use thiserror::Error;
 
-use crate::wire::{decode_element, encode_link};
+use crate::wire::{decode_element, encode_link, switch_name};
 
 /// Most changes of an answer.
 const MOST_CHANGES: usize = 1_000;
@@ -54,21 +55,22 @@ impl FaultQuery {
         let mut changed: Vec<Mgid> = preview.changed.clone();
         changed.sort_by_key(|mgid| names.get(mgid));
         let encode = |mgid: &Mgid| {
-            let explain = |plan: &Plan| {
-                let name = names.get(mgid).copied().unwrap_or_default();
-                let has_links = name == request.links_of;
-                explanation(
-                    graph,
-                    plan,
-                    *mgid,
-                    v1::RouteExplanation {
-                        group: name.to_owned(),
-                        links: if has_links { links(graph, plan, *mgid) } else { Vec::new() },
-                        ..Default::default()
-                    },
-                )
+            let name = names.get(mgid).copied().unwrap_or_default();
+            let has_links = name == request.links_of;
+            let explain = |plan: &Plan, roots: &BTreeMap<Mgid, SwitchId>| {
+                let explanation = explanation(graph, plan, *mgid);
+                let links = has_links.then(|| encoded_links(graph, plan, *mgid));
+                v1::RouteExplanation {
+                    group: name.to_owned(),
+                    root: roots
+                        .get(mgid)
+                        .map_or_else(String::new, |root| switch_name(graph, *root)),
+                    links: links.unwrap_or_default(),
+                    ..explanation
+                }
             };
-            let (before, mut after) = (explain(&preview.before), explain(&preview.after));
+            let before = explain(&preview.before, &preview.roots_before);
+            let mut after = explain(&preview.after, &preview.roots_after);
             if let Some(kept) = preview.kept_out.iter().find(|kept| kept.mgid == *mgid) {
                 let trees = preview.after.part_counts();
                 let reason = RouteReason::ExclusiveTreeShared { others: kept.others, trees };
@@ -98,27 +100,13 @@ fn change(graph: &Graph, faults: &mut Faults, element: FailedElement, fails: boo
     };
 }
 
-/// Fills in the route of a group in a plan.
-///
-/// - `named`: its name, and the links if they are wanted.
-fn explanation(
-    graph: &Graph,
-    plan: &Plan,
-    mgid: Mgid,
-    named: v1::RouteExplanation,
-) -> v1::RouteExplanation {
-    let mut reasons: Vec<RouteReason> = Vec::new();
-    let find = |moved: &[fabricast_routing::Moved]| {
-        moved.binary_search_by_key(&mgid, |moved| moved.mgid).ok()
-    };
-    reasons.extend(find(plan.moved()).map(|at| RouteReason::Moved(plan.moved()[at])));
-    reasons.extend(plan.unprotected_of(mgid).first().map(|one| RouteReason::Unprotected(*one)));
-    let unrouted = plan.unrouted().binary_search_by_key(&mgid, |one| one.mgid).ok();
-    reasons.extend(unrouted.map(|at| RouteReason::Unrouted(plan.unrouted()[at])));
+/// The route of a group in a plan, without its name, root and links.
+fn explanation(graph: &Graph, plan: &Plan, mgid: Mgid) -> v1::RouteExplanation {
+    let mut reasons = special_reasons(plan, mgid);
+    reasons.extend(unrouted_reason(plan, mgid));
     let reasons: Vec<String> =
         reasons.iter().map(|reason| reason.display(graph).to_string()).collect();
     let found = plan.group(mgid).filter(|group| group.has_tree());
-    let root = found.and_then(|_| plan.virtual_group_of(mgid)?.root);
     let cut_off = plan.group(mgid).map_or(&[][..], |group| group.cut_off);
     v1::RouteExplanation {
         mgid: mgid.0,
@@ -126,30 +114,18 @@ fn explanation(
         home_spanning_tree: plan.home(mgid).unwrap_or_default(),
         spanning_tree: found.map(|group| group.part),
         virtual_group: found.map(|group| group.virtual_group.0),
-        root: root.map(|root| graph.switch_name(root).to_owned()).unwrap_or_default(),
         cut_off_endpoints: cut_off
             .iter()
             .map(|cut| graph.endpoint_name(cut.endpoint).to_owned())
             .collect(),
         reason: reasons.join("; "),
-        ..named
+        ..v1::RouteExplanation::default()
     }
 }
 
-/// Lists the links of the trees of a group, each once.
-fn links(graph: &Graph, plan: &Plan, mgid: Mgid) -> Vec<v1::TreeLink> {
-    let trees = plan.virtual_group_trees(mgid);
-    let mut links = Vec::new();
-    for (at, tree) in trees.iter().enumerate() {
-        let is_listed = |port: &PortId| match graph.peer(*port) {
-            Peer::Endpoint(_) => at > 0 && trees[0].ports.binary_search(port).is_ok(),
-            Peer::Switch(other) => other < *port,
-            Peer::None => true,
-        };
-        let ports = tree.ports.iter().copied().filter(|port| !is_listed(port));
-        links.extend(ports.filter_map(|port| encode_link(graph, port, tree.tree)));
-    }
-    links
+fn encoded_links(graph: &Graph, plan: &Plan, mgid: Mgid) -> Vec<v1::TreeLink> {
+    let links = tree_links(graph, plan, mgid);
+    links.iter().filter_map(|link| encode_link(graph, link)).collect()
 }
 
 fn figures(graph: &Graph, plan: &Plan) -> v1::PlanFigures {

@@ -14,10 +14,11 @@ use fabricast_proto::v1::element;
 use fabricast_reconciler::{
     CachedMember, CallError, DirectoryChange, DirectoryUpdate, DriftList, ErrorKind, FailedElement,
     GroupRoute, GroupState, MemberEndpoint, Output, Refusal, Reply, RouteExplanation, RouteReport,
-    SwitchTable, SwitchWrite, TableDrift, TreeLink, Write,
+    SwitchTable, SwitchWrite, TableDrift, Write,
 };
+use fabricast_routing::TreeLink;
 use fabricast_rpc::{Reason, RpcError};
-use fabricast_topology::{Graph, Mgid, Peer, PortId, PortSet, SwitchId};
+use fabricast_topology::{Graph, Mgid, Peer, PortSet, SwitchId};
 use fabricast_wire::{WireError, decode_name, decode_route, encode_route};
 
 use crate::environment::Environment;
@@ -128,7 +129,7 @@ fn encode_entry(write: &Write) -> v1::TableEntry {
     }
 }
 
-fn switch_name(graph: &Graph, switch: SwitchId) -> String {
+pub(crate) fn switch_name(graph: &Graph, switch: SwitchId) -> String {
     graph.switch_name(switch).to_owned()
 }
 
@@ -235,7 +236,7 @@ pub(crate) fn encode_explanation(
     graph: &Graph,
     explanation: RouteExplanation,
 ) -> v1::RouteExplanation {
-    let link = |link: &TreeLink| encode_link(graph, link.port, link.tree);
+    let link = |link: &TreeLink| encode_link(graph, link);
     v1::RouteExplanation {
         group: explanation.group,
         mgid: explanation.mgid,
@@ -252,7 +253,8 @@ pub(crate) fn encode_explanation(
 }
 
 /// Encodes a link of a tree; `None` if nothing is at the port.
-pub(crate) fn encode_link(graph: &Graph, port: PortId, tree: u8) -> Option<v1::TreeLink> {
+pub(crate) fn encode_link(graph: &Graph, link: &TreeLink) -> Option<v1::TreeLink> {
+    let TreeLink { port, tree } = *link;
     let (peer, peer_port) = match graph.peer(port) {
         Peer::Endpoint(endpoint) => (graph.endpoint_name(endpoint), 0),
         Peer::Switch(other) => {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use fabricast_groups::ids::{Gn, Revision};
 use fabricast_groups::names::EndpointName;
 use fabricast_groups::record::{self, Route, RouteState};
-use fabricast_routing::RouteReason;
-use fabricast_topology::{Mgid, Peer, PortId, SwitchId};
+use fabricast_routing::{RouteReason, TreeLink, special_reasons, tree_links, unrouted_reason};
+use fabricast_topology::{Mgid, SwitchId};
 
 use crate::directory_cache::{CachedGroup, DirectoryCache};
 use crate::planner::Planner;
@@ -36,15 +36,6 @@ pub struct RouteExplanation {
     pub links: Vec<TreeLink>,
     /// Reason why it is on another tree than its MGID says, or has none; empty otherwise.
     pub reason: String,
-}
-
-/// A link of a tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TreeLink {
-    /// Its port; of two switches the lower one.
-    pub port: PortId,
-    /// Number of the tree: 0, or 1 for the second tree of fault tolerance.
-    pub tree: u8,
 }
 
 impl Planner {
@@ -81,30 +72,14 @@ impl Planner {
         let others = shared.groups.iter().filter(|other| **other != mgid);
         explanation.shares_with =
             others.filter_map(|other| names.get(other)).map(|name| (*name).to_owned()).collect();
-        let trees = plan.virtual_group_trees(mgid);
-        for (at, tree) in trees.iter().enumerate() {
-            let is_listed = |port: &PortId| match self.graph.peer(*port) {
-                Peer::Endpoint(_) => at > 0 && trees[0].ports.binary_search(port).is_ok(),
-                Peer::Switch(other) => other < *port,
-                Peer::None => true,
-            };
-            let ports = tree.ports.iter().copied().filter(|port| !is_listed(port));
-            explanation.links.extend(ports.map(|port| TreeLink { port, tree: tree.tree }));
-        }
+        explanation.links = tree_links(&self.graph, plan, mgid);
         explanation.root = self.engine.group_trees(mgid).first().map(|tree| tree.root);
         Some(explanation)
     }
 
     /// Reasons of a route that is not as the MGID says; empty if there are none.
     pub(super) fn special_reasons(&self, mgid: Mgid) -> ReportedReason {
-        let plan = self.engine.plan();
-        let moved = plan.moved();
-        let found = moved.binary_search_by_key(&mgid, |moved| moved.mgid).ok();
-        let moved = found.map(|at| RouteReason::Moved(moved[at]));
-        let unprotected = plan.unprotected_of(mgid).first();
-        let unprotected = unprotected.map(|one| RouteReason::Unprotected(*one));
-        let reasons: Vec<RouteReason> = moved.into_iter().chain(unprotected).collect();
-        self.reported(&reasons)
+        self.reported(&special_reasons(self.engine.plan(), mgid))
     }
 
     /// Reason of a group that has no route.
@@ -112,11 +87,8 @@ impl Planner {
         if let Some(reason) = self.refused.get(&gn) {
             return reason.clone();
         }
-        let unrouted = self.engine.plan().unrouted();
-        let found = unrouted.binary_search_by_key(&group.mgid, |one| one.mgid);
-        let reason =
-            found.map_or(RouteReason::NotPlanned, |at| RouteReason::Unrouted(unrouted[at]));
-        self.reported(&[reason])
+        let reason = unrouted_reason(self.engine.plan(), group.mgid);
+        self.reported(&[reason.unwrap_or(RouteReason::NotPlanned)])
     }
 
     /// The form of some reasons in a report.

@@ -1,6 +1,9 @@
 //! Laws of previews of faults.
 
-use fabricast_routing::{EngineOptions, HomedGroup, PlannedFabric, RoutingEngine, preview_faults};
+use fabricast_routing::{
+    EngineOptions, FaultPreview, HomedGroup, KeptOut, Plan, PlannedFabric, RoutingEngine,
+    preview_faults,
+};
 use fabricast_topology::{Faults, Mgid, PortId, SwitchId};
 use proptest::prelude::*;
 
@@ -58,12 +61,12 @@ proptest! {
     }
 }
 
-/// An exclusive group whose own tree fails does not go to the tree of another one.
-#[test]
-fn an_exclusive_group_without_a_tree_of_its_own_is_kept_out() {
+/// Two groups on a fabric with two trees, each with one of its own.
+///
+/// - `exclusive`: of both groups.
+fn apart(exclusive: [bool; 2]) -> (PlannedFabric, [Mgid; 2]) {
     let spec = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nendpoints_per_leaf = 2";
     let fabric = crate::fabrics::Fabric::new(spec.to_owned(), None).expect("a fat tree");
-    // One color and two spines: two trees, one for each group.
     let group = |home: u32, exclusive| HomedGroup {
         home: Mgid(home),
         members: [0, 2].map(|at| fabricast_topology::EndpointId(at + home % 2)).to_vec(),
@@ -73,25 +76,53 @@ fn an_exclusive_group_without_a_tree_of_its_own_is_kept_out() {
     let with = |other: u32| PlannedFabric {
         graph: fabric.graph.clone(),
         kind: "c-mr4lms-fixed".parse().expect("an engine"),
+        // One color and two spines: two trees, one for each group.
         options: EngineOptions::new(1, tables),
         faults: Faults::new(),
-        groups: vec![group(0, true), group(other, false)],
+        groups: vec![group(0, exclusive[0]), group(other, exclusive[1])],
         choices: Vec::new(),
     };
-    let root = |plan: &fabricast_routing::Plan, mgid| plan.virtual_group_of(Mgid(mgid))?.root;
-    let apart = [1, 3, 5, 7].map(|other| (other, with(other))).into_iter().find(|(other, now)| {
+    let is_apart = |(now, [one, other]): &(PlannedFabric, [Mgid; 2])| {
         let same = preview_faults(now, Faults::new()).expect("it can be planned");
-        root(&same.before, 0) != root(&same.before, *other)
-    });
-    let (other, now) = apart.expect("there are two trees");
-    let before = preview_faults(&now, Faults::new()).expect("it can be planned").before;
+        root(&same.before, *one) != root(&same.before, *other)
+    };
+    let all = [1, 3, 5, 7].map(|other| (with(other), [Mgid(0), Mgid(other)]));
+    all.into_iter().find(is_apart).expect("there are two trees")
+}
+
+fn root(plan: &Plan, mgid: Mgid) -> Option<SwitchId> {
+    plan.virtual_group_of(mgid)?.root
+}
+
+/// The plan that comes if the root of a group fails.
+fn without_root(now: &PlannedFabric, mgid: Mgid) -> FaultPreview {
+    let before = preview_faults(now, Faults::new()).expect("it can be planned").before;
     let mut faults = Faults::new();
-    faults.fail_switch(root(&before, 0).expect("it has a tree"));
-    let preview = preview_faults(&now, faults).expect("it can be planned");
-    let kept: Vec<(u32, usize)> =
-        preview.kept_out.iter().map(|one| (one.mgid.0, one.others)).collect();
-    assert_eq!(kept, [(0, 1)]);
-    assert_eq!(root(&preview.after, 0), None);
-    assert_eq!(root(&preview.after, other), root(&before, other));
-    assert!(preview.changed.contains(&Mgid(0)));
+    faults.fail_switch(root(&before, mgid).expect("it has a tree"));
+    preview_faults(now, faults).expect("it can be planned")
+}
+
+/// An exclusive group whose own tree fails does not go to the tree of another one.
+#[test]
+fn an_exclusive_group_without_a_tree_of_its_own_is_kept_out() {
+    let (now, [one, other]) = apart([true, false]);
+    let preview = without_root(&now, one);
+    assert_eq!(preview.kept_out, [KeptOut { mgid: one, others: 1 }]);
+    assert_eq!(root(&preview.after, one), None);
+    assert_eq!(root(&preview.after, other), root(&preview.before, other));
+    assert!(preview.changed.contains(&one));
+    assert_eq!(preview.roots_before.get(&one).copied(), root(&preview.before, one));
+    assert_eq!(preview.roots_after.get(&one), None);
+}
+
+/// Of two exclusive groups on the last tree one stays: the other is alone once the first has left.
+#[test]
+fn of_two_exclusive_groups_on_one_tree_one_keeps_it() {
+    let (now, [one, other]) = apart([true, true]);
+    for failing in [one, other] {
+        let preview = without_root(&now, failing);
+        assert_eq!(preview.kept_out, [KeptOut { mgid: one, others: 1 }]);
+        assert_eq!(root(&preview.after, one), None);
+        assert!(root(&preview.after, other).is_some());
+    }
 }
