@@ -13124,7 +13124,7 @@ pub struct PlanFaultsRequest {
     /// Optional. Parts that would fail.
     #[prost(message, repeated, tag = "1")]
     pub failed: ::prost::alloc::vec::Vec<Element>,
-    /// Optional. Parts that would work again. One of both lists has an element.
+    /// Optional. Parts that would work again. Both lists have 1 to 1000 elements together.
     #[prost(message, repeated, tag = "2")]
     pub healed: ::prost::alloc::vec::Vec<Element>,
     /// Optional. Name of the group whose links are wanted; the other groups are told without them.
@@ -13354,8 +13354,8 @@ pub mod route_service_client {
         /// Looks for groups that would be better off on other spanning trees, as groups get theirs one
         /// after the other; changes nothing. TicService.MoveGroups makes such moves. Takes up to some
         /// seconds.
-        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED, FAILED_PRECONDITION / NO_HOMES where the engine
-        /// chooses trees itself, UNAVAILABLE / NOT_LEADER.
+        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED (also if too many such calls wait already),
+        /// FAILED_PRECONDITION / NO_HOMES where the engine chooses trees itself, UNAVAILABLE / NOT_LEADER.
         pub async fn plan_rebalance(
             &mut self,
             request: impl tonic::IntoRequest<super::PlanRebalanceRequest>,
@@ -13375,7 +13375,8 @@ pub mod route_service_client {
         /// Plans the routes that groups would have if some parts of the fabric failed or worked again;
         /// changes nothing. Takes up to some seconds.
         /// Errors: INVALID_ARGUMENT / FIELD_MISSING, NOT_FOUND / UNKNOWN_ELEMENT, FAILED_PRECONDITION /
-        /// NOT_PREDICTABLE where the plan cannot be made again, UNAVAILABLE / NOT_LEADER.
+        /// NOT_PREDICTABLE where the plan cannot be made again, RESOURCE_EXHAUSTED / LIMIT_REACHED (also
+        /// if too many such calls wait already), UNAVAILABLE / NOT_LEADER.
         pub async fn plan_faults(
             &mut self,
             request: impl tonic::IntoRequest<super::PlanFaultsRequest>,
@@ -13393,7 +13394,8 @@ pub mod route_service_client {
                 .await
         }
         /// Lists the links that carry groups, with the number of groups whose packets cross each (EFI).
-        /// Errors: UNAVAILABLE / NOT_LEADER.
+        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED (too many such calls wait already), UNAVAILABLE /
+        /// NOT_LEADER.
         pub async fn list_link_loads(
             &mut self,
             request: impl tonic::IntoRequest<super::ListLinkLoadsRequest>,
@@ -13484,8 +13486,8 @@ pub mod route_service_server {
         /// Looks for groups that would be better off on other spanning trees, as groups get theirs one
         /// after the other; changes nothing. TicService.MoveGroups makes such moves. Takes up to some
         /// seconds.
-        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED, FAILED_PRECONDITION / NO_HOMES where the engine
-        /// chooses trees itself, UNAVAILABLE / NOT_LEADER.
+        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED (also if too many such calls wait already),
+        /// FAILED_PRECONDITION / NO_HOMES where the engine chooses trees itself, UNAVAILABLE / NOT_LEADER.
         async fn plan_rebalance(
             &self,
             request: tonic::Request<super::PlanRebalanceRequest>,
@@ -13496,7 +13498,8 @@ pub mod route_service_server {
         /// Plans the routes that groups would have if some parts of the fabric failed or worked again;
         /// changes nothing. Takes up to some seconds.
         /// Errors: INVALID_ARGUMENT / FIELD_MISSING, NOT_FOUND / UNKNOWN_ELEMENT, FAILED_PRECONDITION /
-        /// NOT_PREDICTABLE where the plan cannot be made again, UNAVAILABLE / NOT_LEADER.
+        /// NOT_PREDICTABLE where the plan cannot be made again, RESOURCE_EXHAUSTED / LIMIT_REACHED (also
+        /// if too many such calls wait already), UNAVAILABLE / NOT_LEADER.
         async fn plan_faults(
             &self,
             request: tonic::Request<super::PlanFaultsRequest>,
@@ -13505,7 +13508,8 @@ pub mod route_service_server {
             tonic::Status,
         >;
         /// Lists the links that carry groups, with the number of groups whose packets cross each (EFI).
-        /// Errors: UNAVAILABLE / NOT_LEADER.
+        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED (too many such calls wait already), UNAVAILABLE /
+        /// NOT_LEADER.
         async fn list_link_loads(
             &self,
             request: tonic::Request<super::ListLinkLoadsRequest>,

@@ -1,7 +1,8 @@
 //! The gRPC API of the route service.
 
+mod computations;
+
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_proto::v1;
@@ -10,7 +11,7 @@ use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_routing::HomeError;
 use fabricast_rpc::{Leader, Reason};
 use fabricast_topology::ibnetdiscover;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
@@ -18,12 +19,17 @@ use crate::control_loop::Query;
 use crate::faults::FaultsError;
 use crate::standby::ActiveRouter;
 
+pub(crate) use computations::Computations;
+
 /// Longest wait for the TIC when it is asked for its revision.
 const TIC_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Moves of groups that are planned unless the request says otherwise, and at most.
 const USUAL_MOVES: u32 = 100;
 const MOST_MOVES: u32 = 1000;
+
+/// Most parts of the fabric that a request names.
+const MOST_ELEMENTS: usize = 1000;
 
 /// Bytes of a part of a recording.
 const PART: usize = 1 << 20;
@@ -36,8 +42,10 @@ pub(crate) struct RouteServer {
     pub(crate) queries: mpsc::Sender<Query>,
     pub(crate) active: ActiveRouter,
     pub(crate) tic: Leader,
-    /// Permit for a search for better homes.
-    pub(crate) searches: Arc<Semaphore>,
+    /// Permits for plans that nothing is programmed by, which take up to some seconds.
+    pub(crate) plans: Computations,
+    /// Permits for figures of the plan at work.
+    pub(crate) figures: Computations,
 }
 
 impl RouteServer {
@@ -119,9 +127,8 @@ impl RouteService for RouteServer {
         if self.active.own_term() == 0 {
             return Err(self.not_active());
         }
-        // One search at a time: each takes a processor.
         let stopping = || Reason::ShuttingDown.status("the route service is stopping", &[]);
-        let permit = Arc::clone(&self.searches).acquire_owned().await.map_err(|_| stopping())?;
+        let permit = self.plans.permit().await?;
         let query = self.query(Query::Homes).await?;
         let answer = tokio::task::spawn_blocking(move || {
             let _permit = permit; // held to the end, also if the caller goes away
@@ -140,12 +147,17 @@ impl RouteService for RouteServer {
             let text = "failed, healed: at least one part has to be named";
             return Err(Reason::FieldMissing.status(text, &[("field", "failed")]));
         }
-        if self.active.own_term() == 0 {
+        let named = request.failed.len() + request.healed.len();
+        if named > MOST_ELEMENTS {
+            let text = format!("failed, healed: {named} parts exceed the limit of {MOST_ELEMENTS}");
+            return Err(Reason::LimitReached.status(text, &[("field", "failed")]));
+        }
+        let term = self.active.own_term();
+        if term == 0 {
             return Err(self.not_active());
         }
-        // One at a time, as with searches: each takes a processor.
         let stopping = || Reason::ShuttingDown.status("the route service is stopping", &[]);
-        let permit = Arc::clone(&self.searches).acquire_owned().await.map_err(|_| stopping())?;
+        let permit = self.plans.permit().await?;
         let query = self.query(Query::Faults).await?;
         let answer = tokio::task::spawn_blocking(move || {
             let _permit = permit; // held to the end, also if the caller goes away
@@ -155,7 +167,12 @@ impl RouteService for RouteServer {
             FaultsError::UnknownElement => Reason::UnknownElement.status(error.to_string(), &[]),
             FaultsError::Preview(error) => Reason::NotPredictable.status(error.to_string(), &[]),
         };
-        answer.await.map_err(|_| stopping())?.map(Response::new).map_err(refused)
+        let answer = answer.await.map_err(|_| stopping())?;
+        // Another one may be at work by now, and plan for other faults and groups.
+        if self.active.own_term() != term {
+            return Err(self.not_active());
+        }
+        answer.map(Response::new).map_err(refused)
     }
 
     async fn list_link_loads(
@@ -165,8 +182,12 @@ impl RouteService for RouteServer {
         if self.active.own_term() == 0 {
             return Err(self.not_active());
         }
+        let permit = self.figures.permit().await?;
         let status = self.query(Query::Status).await?;
-        let loads = tokio::task::spawn_blocking(move || status.link_loads());
+        let loads = tokio::task::spawn_blocking(move || {
+            let _permit = permit; // held to the end, also if the caller goes away
+            status.link_loads()
+        });
         let stopping = |_| Reason::ShuttingDown.status("the route service is stopping", &[]);
         loads.await.map_err(stopping).map(Response::new)
     }

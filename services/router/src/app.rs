@@ -31,12 +31,12 @@ use fabricast_config::RouterConfig;
 use fabricast_proto::v1::route_service_server::RouteServiceServer;
 use fabricast_rpc::{BindError, BoundServer, Leader, Peer, PeerError, Security, Services};
 use thiserror::Error;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tonic::codegen::BoxFuture;
 
 use crate::aggregation::Aggregation;
-use crate::api::RouteServer;
+use crate::api::{Computations, RouteServer};
 use crate::control_loop::Query;
 use crate::default_engine::default_engine;
 use crate::gauges;
@@ -84,9 +84,9 @@ impl App {
         let server = BoundServer::bind(config.listen)?.secured(security);
         let (sender, queries) = mpsc::channel(QUEUE);
         let active = ActiveRouter::default();
-        let searches = Arc::new(Semaphore::new(1));
-        let api =
-            RouteServer { queries: sender, active: active.clone(), tic: tic.clone(), searches };
+        let (plans, figures) = (Computations::new(), Computations::new());
+        let (active_now, tic_now) = (active.clone(), tic.clone());
+        let api = RouteServer { queries: sender, active: active_now, tic: tic_now, plans, figures };
         let known = active.clone();
         let mut services = Services::new("router")
             .with(RouteServiceServer::new(api.clone()))
