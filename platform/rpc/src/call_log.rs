@@ -26,7 +26,7 @@ use crate::on_behalf::person_of;
 const READING: [&str; 10] =
     ["Download", "Explain", "Get", "List", "Plan", "Probe", "Query", "Read", "Receive", "Watch"];
 /// Fields with secrets, which are not written to the audit.
-const SECRETS: [&str; 2] = ["token", "job_token"];
+const SECRETS: [&str; 3] = ["token", "job_token", "management_key"];
 /// Bytes of the longest request that is written to the audit, with its frame header.
 const AUDITED_BYTES: usize = 16 << 10;
 /// Bytes of flag and length before a message.
@@ -207,9 +207,12 @@ fn name(code: Code) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use fabricast_proto::v1;
     use http_body_util::Full;
     use prost::Message;
+    use prost_reflect::Kind;
 
     use super::*;
     use crate::on_behalf::on_behalf_of;
@@ -238,6 +241,20 @@ mod tests {
         let text = text_of(&frame, &method);
         assert!(text.contains("job/7/a") && text.contains("hidden"), "{text}");
         assert!(!text.contains("0123456789abcdef"), "{text}");
+    }
+
+    #[test]
+    fn every_field_with_a_secret_is_known() {
+        let is_secret = |name: &str| {
+            let sounds_so = ["token", "key", "secret", "password"].iter();
+            !name.ends_with("page_token") && sounds_so.into_iter().any(|word| name.contains(word))
+        };
+        let pool = DESCRIPTORS.as_ref().unwrap();
+        let fields = pool.all_messages().flat_map(|message| message.fields().collect::<Vec<_>>());
+        let texts = fields.filter(|field| field.kind() == Kind::String);
+        let found: BTreeSet<String> =
+            texts.map(|field| field.name().to_owned()).filter(|name| is_secret(name)).collect();
+        assert_eq!(found, SECRETS.map(str::to_owned).into());
     }
 
     fn delete(group: &str) -> Request<Body> {

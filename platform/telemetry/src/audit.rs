@@ -15,10 +15,16 @@ pub const TARGET: &str = "fabricast_audit";
 /// Longest request in a line, in characters; longer ones are cut.
 const LONGEST: usize = 1_000;
 
-/// Most lines that are kept.
+/// Most lines of a kind that are kept.
 const KEPT: usize = 256;
 
-static LATEST: Mutex<VecDeque<AuditLine>> = Mutex::new(VecDeque::new());
+/// The lines by kind: those of tenants push out none of administrators and parts, and refused calls
+/// push out none that changed something.
+static LATEST: [Mutex<VecDeque<AuditLine>>; 3] = [const { Mutex::new(VecDeque::new()) }; 3];
+/// Places in [`LATEST`].
+const OWN: usize = 0;
+const OF_TENANTS: usize = 1;
+const REFUSED: usize = 2;
 
 /// A line of the audit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +44,21 @@ pub struct AuditLine {
 /// The newest lines of this process, oldest first.
 #[must_use]
 pub fn latest() -> Vec<AuditLine> {
-    LATEST.lock().iter().cloned().collect()
+    let mut lines: Vec<AuditLine> =
+        LATEST.iter().flat_map(|kind| kind.lock().iter().cloned().collect::<Vec<_>>()).collect();
+    lines.sort_by_key(|line| line.time);
+    lines
+}
+
+/// The place of a line in [`LATEST`].
+fn kind(caller: &str, code: &str) -> usize {
+    // The others that people have are those of readers and tenants.
+    let role = caller.split('/').next().unwrap_or_default();
+    match (role, code) {
+        ("tenant" | "tenant-admin", "OK") => OF_TENANTS,
+        ("tenant" | "tenant-admin" | "reader", _) => REFUSED,
+        _ => OWN,
+    }
 }
 
 /// Logs one line, and keeps it for [`latest`].
@@ -57,7 +77,7 @@ pub fn audit(caller: &str, call: &str, code: &str, request: &str) {
         code: code.to_owned(),
         request,
     };
-    let mut latest = LATEST.lock();
+    let mut latest = LATEST[kind(caller, code)].lock();
     if latest.len() == KEPT {
         latest.pop_front();
     }
@@ -76,13 +96,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_lines_are_kept() {
+    fn the_newest_lines_are_kept_and_tenants_push_out_only_their_own() {
         for number in 0..=KEPT {
             audit("admin/ann", "DeleteGroup", "OK", &number.to_string());
         }
+        audit("tenant/bob", "LeaveGroup", "OK", "bob's");
+        for _ in 0..2 * KEPT {
+            audit("tenant/bob", "DeleteGroup", "PERMISSION_DENIED", "not read");
+            audit("reader/eve", "DeleteGroup", "PERMISSION_DENIED", "not read");
+        }
         let kept = latest();
-        let ends: Vec<&str> = [&kept[0], &kept[KEPT - 1]].map(|one| one.request.as_str()).into();
-        assert_eq!((kept.len(), ends), (KEPT, vec!["1", "256"]));
+        let requests: Vec<&str> = kept.iter().map(|one| one.request.as_str()).collect();
+        assert_eq!(kept.len(), 2 * KEPT + 1);
+        assert_eq!(requests[..2], ["1", "2"]);
+        assert_eq!(requests[KEPT - 1..KEPT + 1], ["256", "bob's"]);
+        assert!(kept.is_sorted_by_key(|line| line.time));
     }
 
     #[test]

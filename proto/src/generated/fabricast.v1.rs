@@ -62,7 +62,8 @@ pub struct ListAuditRequest {}
 /// Response of ListAudit.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListAuditResponse {
-    /// The newest lines since the start of the process, at most 256, oldest first. Those of all parts
+    /// The newest lines since the start of the process, oldest first: at most 256 of administrators
+    /// and parts, 256 of tenants, and 256 of refused calls of readers and tenants. Those of all parts
     /// that run in one process.
     #[prost(message, repeated, tag = "1")]
     pub lines: ::prost::alloc::vec::Vec<AuditLine>,
@@ -13128,6 +13129,7 @@ pub struct PlanFaultsRequest {
     #[prost(message, repeated, tag = "2")]
     pub healed: ::prost::alloc::vec::Vec<Element>,
     /// Optional. Name of the group whose links are wanted; the other groups are told without them.
+    /// Default: the first group of the answer that would have a tree.
     #[prost(string, tag = "3")]
     pub links_of: ::prost::alloc::string::String,
 }

@@ -54,9 +54,15 @@ impl FaultQuery {
             homes.zip(self.names.iter().map(String::as_str)).collect();
         let mut changed: Vec<Mgid> = preview.changed.clone();
         changed.sort_by_key(|mgid| names.get(mgid));
+        let name_of = |mgid: &Mgid| names.get(mgid).copied().unwrap_or_default();
+        let is_wanted = |mgid: &&Mgid| match request.links_of.as_str() {
+            "" => preview.after.group(**mgid).is_some_and(|group| group.has_tree()),
+            group => name_of(mgid) == group,
+        };
+        let wanted = changed.iter().take(MOST_CHANGES).find(is_wanted).copied();
         let encode = |mgid: &Mgid| {
-            let name = names.get(mgid).copied().unwrap_or_default();
-            let has_links = name == request.links_of;
+            let name = name_of(mgid);
+            let has_links = wanted == Some(*mgid);
             let explain = |plan: &Plan, roots: &BTreeMap<Mgid, SwitchId>| {
                 let explanation = explanation(graph, plan, *mgid);
                 let links = has_links.then(|| encoded_links(graph, plan, *mgid));

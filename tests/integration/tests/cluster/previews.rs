@@ -43,6 +43,9 @@ async fn previews_come_true(layout: Layout) {
     let change = change.expect("its tree has the link");
     assert_eq!(tree(change.before.as_ref().unwrap()), tree(&before));
     assert_eq!(planned.changed_groups as usize, planned.changes.len());
+    let unnamed = client.router().plan_faults(request(link.clone(), "")).await;
+    let unnamed = unnamed.unwrap().into_inner();
+    assert_eq!(unnamed.changes[0], *change, "the first one that has a tree then");
 
     client.fail(link.clone()).await;
     settled_with_failures(client, 1).await;
@@ -102,4 +105,8 @@ async fn previews_of_nothing_and_of_unknown_parts_are_refused() {
     let unknown = request(Kind::SwitchName("no such switch".to_owned()), "");
     let unknown = router.plan_faults(unknown).await.unwrap_err();
     assert_eq!(reason_of(&unknown).as_deref(), Some("UNKNOWN_ELEMENT"));
+    let mut many = request(Kind::SwitchName("no such switch".to_owned()), "");
+    many.healed = vec![many.failed[0].clone(); 1000];
+    let many = router.plan_faults(many).await.unwrap_err();
+    assert_eq!(reason_of(&many).as_deref(), Some("LIMIT_REACHED"));
 }
