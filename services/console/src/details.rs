@@ -24,6 +24,8 @@ pub(crate) use processes::{Call, Metrics, Process};
 
 /// Most pages that fetch at once.
 const MAX_FETCHING: usize = 8;
+/// Most answers to what would be with other faults, which may be long, that are kept.
+const MAX_PLANS: usize = 8;
 /// Most groups on the same tree whose routes are compared.
 const MAX_SHARERS: usize = 24;
 /// Most switches of a tree whose counters are read.
@@ -36,6 +38,8 @@ pub(crate) struct Details {
     shared: Shared,
     demand: RateDemand,
     permits: Semaphore,
+    /// Permit to have the route service plan, which may take seconds.
+    planning: Semaphore,
     groups: Kept<GroupDetail>,
     routes: Kept<v1::RouteExplanation>,
     faults: Kept<v1::PlanFaultsResponse>,
@@ -98,9 +102,10 @@ impl Details {
             shared,
             demand,
             permits: Semaphore::new(MAX_FETCHING),
+            planning: Semaphore::new(1),
             groups: Kept::default(),
             routes: Kept::default(),
-            faults: Kept::default(),
+            faults: Kept::until_a_change(MAX_PLANS),
             link_loads: Kept::default(),
             processes: Kept::default(),
             nodes: Kept::default(),
@@ -139,14 +144,14 @@ impl Details {
         self.routes.get(name, state, fetch).await
     }
 
-    /// The routes that groups would have with other faults.
+    /// The routes that groups would have with other faults, planned once for each state.
     pub(crate) async fn faults(
         &self,
         request: v1::PlanFaultsRequest,
     ) -> Answer<v1::PlanFaultsResponse> {
         let key = format!("{request:?}");
         let fetch = async {
-            let _permit = self.permits.acquire().await;
+            let _permit = self.planning.acquire().await;
             self.calls.plan_faults(request).await.map_err(|error| text(&error))
         };
         self.faults.get(&key, State::of(&self.shared.now()), fetch).await

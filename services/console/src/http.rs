@@ -105,7 +105,7 @@ impl Console {
         let streams = Arc::new(Semaphore::new(MAX_STREAMS));
         let attempts = Semaphore::new(MAX_ATTEMPTS);
         let recordings = Arc::new(Semaphore::new(1));
-        let pages = KeptPages::default();
+        let pages = KeptPages::new();
         Self { shared, details, access, changes, results, pages, streams, attempts, recordings }
     }
 

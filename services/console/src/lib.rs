@@ -15,6 +15,7 @@
 
 mod access;
 mod app;
+mod bounded;
 mod calls;
 mod capacity;
 mod changes;

@@ -1,6 +1,5 @@
 //! Answers that are kept for all viewers of a page (CONSOLE-2).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use fabricast_proto::v1;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::bounded::Bounded;
 use crate::snapshot::Snapshot;
 
 /// Time for which an answer is given again, whatever has changed.
@@ -24,6 +24,8 @@ pub(crate) type Answer<T> = Arc<Result<T, String>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
     revision: u64,
+    /// Revision that the route service has seen.
+    routed: u64,
     fence: Option<v1::Fence>,
     entries: u64,
 }
@@ -33,6 +35,7 @@ impl State {
         let status = snapshot.status.as_ref();
         Self {
             revision: snapshot.revision,
+            routed: status.map_or(0, |status| status.seen_revision),
             fence: status.and_then(|status| status.fence),
             entries: status.map_or(0, |status| status.programmed_entries),
         }
@@ -42,7 +45,9 @@ impl State {
 /// Answers by what was asked; whoever asks for one that is under way waits for it.
 #[derive(Debug)]
 pub(super) struct Kept<T> {
-    entries: Mutex<BTreeMap<String, Entry<T>>>,
+    /// Time for which an answer is given again if no record has changed.
+    keep: Duration,
+    entries: Mutex<Bounded<Entry<T>>>,
 }
 
 type Entry<T> = Arc<tokio::sync::Mutex<Option<KeptAnswer<T>>>>;
@@ -56,28 +61,31 @@ struct KeptAnswer<T> {
 
 impl<T> Default for Kept<T> {
     fn default() -> Self {
-        Self { entries: Mutex::default() }
+        Self { keep: KEEP, entries: Mutex::new(Bounded::new(MAX_KEPT)) }
     }
 }
 
 impl<T> Kept<T> {
+    /// Answers that take long: given again until a record changes.
+    ///
+    /// - `most`: number of answers that are kept.
+    pub(super) fn until_a_change(most: usize) -> Self {
+        Self { keep: Duration::MAX, entries: Mutex::new(Bounded::new(most)) }
+    }
+
     pub(super) async fn get(
         &self,
         key: &str,
         state: State,
         fetch: impl Future<Output = Result<T, String>>,
     ) -> Answer<T> {
-        let entry = {
-            let mut entries = self.entries.lock();
-            if entries.len() >= MAX_KEPT && !entries.contains_key(key) {
-                entries.clear();
-            }
-            Arc::clone(entries.entry(key.to_owned()).or_default())
-        };
+        let entry = self.entries.lock().get(key);
         let mut held = entry.lock().await;
         if let Some(kept) = &*held {
             let age = kept.at.elapsed();
-            if age < FRESH || (age < KEEP && kept.state == state) {
+            // Of a call that failed nobody knows for how long it would.
+            let keep = if kept.answer.is_ok() { self.keep } else { KEEP };
+            if age < FRESH || (age < keep && kept.state == state) {
                 return Arc::clone(&kept.answer);
             }
         }
@@ -95,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    const STATE: State = State { revision: 1, fence: None, entries: 0 };
+    const STATE: State = State { revision: 1, routed: 1, fence: None, entries: 0 };
 
     #[tokio::test]
     async fn many_viewers_cost_one_call() {
@@ -123,9 +131,19 @@ mod tests {
         assert_eq!(*kept.get("a", STATE, async { Ok(2) }).await, Ok(1), "nothing has changed");
         let later = State { revision: 2, ..STATE };
         assert_eq!(*kept.get("a", later, async { Ok(3) }).await, Ok(3));
-        for key in 0..2 * MAX_KEPT {
-            kept.get(&key.to_string(), STATE, async { Ok(0) }).await;
-        }
-        assert!(kept.entries.lock().len() <= MAX_KEPT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_answer_is_fetched_again_only_after_a_change() {
+        let kept = Kept::<u32>::until_a_change(2);
+        let later = State { routed: 2, ..STATE };
+        assert_eq!(*kept.get("a", STATE, async { Ok(1) }).await, Ok(1));
+        tokio::time::advance(100 * KEEP).await;
+        assert_eq!(*kept.get("a", STATE, async { Ok(2) }).await, Ok(1));
+        assert_eq!(*kept.get("a", later, async { Ok(3) }).await, Ok(3));
+        let failed = Err("no answer".to_owned());
+        assert_eq!(*kept.get("b", STATE, async { failed.clone() }).await, failed);
+        tokio::time::advance(KEEP).await;
+        assert_eq!(*kept.get("b", STATE, async { Ok(4) }).await, Ok(4));
     }
 }

@@ -1,13 +1,13 @@
 //! Pages that are made once for all viewers who ask at about the same time, as after an event
 //! (CONSOLE-2). What is around a page depends on the viewer, and is made for each.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::bounded::Bounded;
 use crate::pages::Page;
 
 /// Time for which a page is given again if the state has not changed.
@@ -16,9 +16,9 @@ const AGE: Duration = Duration::from_millis(250);
 const MAX_KEPT: usize = 16;
 
 /// Pages by address.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct KeptPages {
-    entries: Mutex<BTreeMap<String, Entry>>,
+    entries: Mutex<Bounded<Entry>>,
 }
 
 type Entry = Arc<tokio::sync::Mutex<Option<KeptPage>>>;
@@ -31,6 +31,10 @@ struct KeptPage {
 }
 
 impl KeptPages {
+    pub(super) fn new() -> Self {
+        Self { entries: Mutex::new(Bounded::new(MAX_KEPT)) }
+    }
+
     /// The page at an address; whoever asks for one that is being made waits for it.
     ///
     /// - `version`: of the state that the page shows.
@@ -40,13 +44,7 @@ impl KeptPages {
         version: u64,
         make: impl Future<Output = Page>,
     ) -> Arc<Page> {
-        let entry = {
-            let mut entries = self.entries.lock();
-            if entries.len() >= MAX_KEPT && !entries.contains_key(address) {
-                entries.clear();
-            }
-            Arc::clone(entries.entry(address.to_owned()).or_default())
-        };
+        let entry = self.entries.lock().get(address);
         let mut held = entry.lock().await;
         if let Some(kept) = &*held
             && kept.version >= version
@@ -66,7 +64,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_page_is_made_once_for_each_state() {
-        let kept = KeptPages::default();
+        let kept = KeptPages::new();
         let get = async |address: &str, version, title: &'static str| {
             let make = async { Page::not_found(title) };
             kept.get(address, version, make).await.body.0.clone()
@@ -77,9 +75,5 @@ mod tests {
         assert!(get("/a", 2, "third").await.contains("third"));
         tokio::time::advance(AGE).await;
         assert!(get("/a", 2, "fourth").await.contains("fourth"));
-        for number in 0..100 {
-            get(&number.to_string(), 1, "page").await;
-        }
-        assert!(kept.entries.lock().len() <= MAX_KEPT);
     }
 }

@@ -35,8 +35,9 @@ pub(crate) async fn what_if(now: &Snapshot, details: &Details, query: &Query) ->
     };
     let asked = !query.get("switch").is_empty();
     let part = part(fabric, query.get("switch"), query.get("port"));
-    let what =
-        |part| What { part, verb: action(now, fabric, part).verb, wanted: query.get("group") };
+    // A name that no group has is not asked for: each is another plan.
+    let wanted = now.group(query.get("group")).map_or("", |group| &group.name);
+    let what = |part| What { part, verb: action(now, fabric, part).verb, wanted };
     let body = html! {
         h1 { "What if it failed?" }
         p .soft { "Choose a switch, or one of its ports for a link. The route service plans all groups without it; "
@@ -77,7 +78,7 @@ fn action(now: &Snapshot, fabric: &Fabric, part: Part) -> Action {
         }
         Part::Link(port) => {
             let name = graph.switch_name(graph.switch_of(port));
-            let is_live = now.faults.port_is_live(graph, port);
+            let is_live = now.faults.dead_link_ports().all(|dead| dead != port);
             Action::of_link(verb(is_live), name, graph.port_number(port).into())
         }
     }
@@ -98,8 +99,6 @@ pub(super) fn part(fabric: &Fabric, switch: &str, port: &str) -> Result<Part, &'
 }
 
 /// The groups whose routes would change, the plan as a whole, and the new trees of one of them.
-///
-/// - `wanted`: the group whose trees are drawn; empty for the first one with a new tree.
 pub(super) async fn answer(
     now: &Snapshot,
     fabric: &Fabric,
@@ -112,23 +111,18 @@ pub(super) async fn answer(
         Verb::Heal => (Vec::new(), vec![element]),
         _ => (vec![element], Vec::new()),
     };
-    let mut request = v1::PlanFaultsRequest { failed, healed, links_of: wanted.to_owned() };
-    let mut planned = details.faults(request.clone()).await;
-    // Nobody was asked for, so the first group with a new tree is shown.
-    if wanted.is_empty()
-        && let Ok(found) = &*planned
-        && let Some(first) = found.changes.iter().filter_map(|one| one.after.as_ref()).next()
-    {
-        request.links_of.clone_from(&first.group);
-        planned = details.faults(request.clone()).await;
-    }
+    let request = v1::PlanFaultsRequest { failed, healed, links_of: wanted.to_owned() };
+    let planned = details.faults(request).await;
     html! {
         h2 { (title(fabric, part)) }
+        @for end in failed_ends(now, fabric, part) {
+            p .warn { (name(end)) " has failed, so the link is down in any case." }
+        }
         @match &*planned {
             Err(problem) => p .problem role="status" { "It cannot be planned: " (problem) },
             Ok(found) => {
                 (listed(fabric, part, found, now.groups.len()))
-                (trees(now, fabric, &what, found, &request.links_of))
+                (trees(now, fabric, &what, found))
             }
         }
     }
@@ -139,8 +133,23 @@ pub(super) async fn answer(
 pub(super) struct What<'a> {
     pub(super) part: Part,
     pub(super) verb: Verb,
-    /// Group whose trees are drawn; empty for the first one.
+    /// Group whose trees are drawn; empty for the first one that would have a tree.
     pub(super) wanted: &'a str,
+}
+
+/// The ends of a link that have failed themselves.
+fn failed_ends<'a>(now: &Snapshot, fabric: &'a Fabric, part: Part) -> Vec<&'a str> {
+    let (graph, Part::Link(port)) = (fabric.graph(), part) else { return Vec::new() };
+    let switch = |switch| (!now.faults.switch_is_live(switch)).then(|| graph.switch_name(switch));
+    let far = match graph.peer(port) {
+        Peer::Switch(other) => switch(graph.switch_of(other)),
+        Peer::Endpoint(endpoint) => {
+            let is_live = now.faults.endpoint_is_live(endpoint);
+            (!is_live).then(|| graph.endpoint_name(endpoint))
+        }
+        Peer::None => None,
+    };
+    switch(graph.switch_of(port)).into_iter().chain(far).collect()
 }
 
 fn element(fabric: &Fabric, part: Part) -> v1::Element {
@@ -249,7 +258,6 @@ fn trees(
     fabric: &Fabric,
     what: &What<'_>,
     found: &v1::PlanFaultsResponse,
-    group: &str,
 ) -> Markup {
     let graph = fabric.graph();
     let mut then = now.overlay();
@@ -269,16 +277,25 @@ fn trees(
             graph.switch_of(port)
         }
     };
-    let change = found.changes.iter().find(|change| {
-        change.after.as_ref().is_some_and(|after| after.group == group && !group.is_empty())
-    });
-    let Some(change) = change else {
+    let is_drawn = |after: &v1::RouteExplanation| match what.wanted {
+        "" => after.spanning_tree.is_some(),
+        group => after.group == group,
+    };
+    let mut changes = found.changes.iter();
+    let Some(change) = changes.find(|change| change.after.as_ref().is_some_and(is_drawn)) else {
         let scope = match fabric.is_small() {
             true => Scope::Whole,
             false => Scope::Inside(fabric.midplane(switch)),
         };
-        return html! { (picture(fabric, &draw(fabric, scope, &then), "")) };
+        let all_are_listed = found.changed_groups as usize == found.changes.len();
+        return html! {
+            @if !what.wanted.is_empty() && all_are_listed {
+                p { (group_link(what.wanted)) " would keep its route." }
+            }
+            (picture(fabric, &draw(fabric, scope, &then), ""))
+        };
     };
+    let group = change.after.as_ref().map_or("", |after| &after.group);
     let mut overlay = now.overlay();
     let shown = [(&mut overlay, &change.before), (&mut then, &change.after)];
     for (overlay, route) in shown {
@@ -293,5 +310,37 @@ fn trees(
         h3 { "Now" } div #now { (drawn(&overlay, "now-")) }
         h3 { "Then" } div #then { (drawn(&then, "then-")) }
         (legend(true, Some(ENTRIES)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use fabricast_topology::Faults;
+    use fabricast_topology::spec::TopologySpec;
+
+    use super::*;
+
+    #[test]
+    fn a_link_that_has_not_failed_itself_can_only_fail() {
+        let spec = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nendpoints_per_leaf = 2";
+        let graph = TopologySpec::parse(spec).unwrap().generate().unwrap();
+        let port =
+            graph.ports(SwitchId(0)).find(|port| matches!(graph.peer(*port), Peer::Switch(_)));
+        let port = port.unwrap();
+        let fabric = Fabric::new(Arc::new(graph.clone()));
+        let mut faults = Faults::new();
+        faults.fail_switch(SwitchId(0));
+        let failed = |faults: &Faults| {
+            let now = Snapshot { faults: Arc::new(faults.clone()), ..Snapshot::default() };
+            let part = Part::Link(port);
+            (action(&now, &fabric, part).verb, failed_ends(&now, &fabric, part).len())
+        };
+        assert_eq!(failed(&faults), (Verb::Fail, 1), "the switch at its end has");
+        faults.fail_link(&graph, port);
+        assert_eq!(failed(&faults), (Verb::Heal, 1));
+        faults.heal_switch(SwitchId(0));
+        assert_eq!(failed(&faults), (Verb::Heal, 0));
     }
 }
