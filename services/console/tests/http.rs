@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fabricast_console::{App, Level, Settings, Token};
@@ -19,6 +20,13 @@ const ADMINISTRATOR: &str = "a-longer-and-more-secret-token";
 
 /// Starts a console; without `tokens` everybody may look and nobody may change anything.
 async fn console(tokens: bool) -> SocketAddr {
+    console_with(tokens, None).await
+}
+
+/// Starts a console.
+///
+/// - `evaluation`: folder with results.
+async fn console_with(tokens: bool, evaluation: Option<PathBuf>) -> SocketAddr {
     let token = |person: &str, secret: &str, level| Token {
         person: person.to_owned(),
         secret: secret.to_owned(),
@@ -38,7 +46,7 @@ async fn console(tokens: bool) -> SocketAddr {
         is_open: !tokens,
         changes: tokens.then(Security::plaintext),
         tls: None,
-        evaluation: None,
+        evaluation,
         secret: [7; 32],
     };
     let app = App::bind(settings).await.unwrap();
@@ -183,8 +191,8 @@ const ROUTES: [(&str, [&str; 3]); 25] = [
     ("/health", ["303 /sign-in", "200", "200"]),
     ("/what-if", ["303 /sign-in", "200", "200"]),
     ("/evaluation", ["303 /sign-in", "200", "200"]),
-    ("/evaluation?name=..", ["303 /sign-in", "404", "404"]),
-    ("/plot?name=..&file=x.svg", ["303 /sign-in", "404", "404"]),
+    ("/evaluation?name=x", ["303 /sign-in", "404", "404"]), // no folder
+    ("/plot?name=x&file=x.svg", ["303 /sign-in", "404", "404"]),
     ("/recording", ["303 /sign-in", "502", "502"]), // no route service answers
     ("/act?do=fail&switch=x", ["303 /sign-in", "403", "404"]),
     ("/act?do=expel&node=x", ["303 /sign-in", "403", "404"]),
@@ -216,6 +224,32 @@ async fn every_address_answers_to_those_who_may_see_it() {
             let answer = get_as(console, path, who).await;
             assert_eq!(outcome(&answer), wanted, "{path} for {who:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn no_name_leads_out_of_the_folder_with_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = folder.path().join("results");
+    std::fs::create_dir_all(results.join("engines")).unwrap();
+    for place in [folder.path().to_owned(), results.join("engines")] {
+        std::fs::write(place.join("efi.svg"), "<svg/>").unwrap();
+        std::fs::write(place.join("secret.txt"), "secret").unwrap();
+    }
+    let console = console_with(false, Some(results)).await;
+    for (path, wanted) in [
+        ("/evaluation?name=engines", "200"),
+        ("/plot?name=engines&file=efi.svg", "200"),
+        ("/evaluation?name=..", "404"),
+        ("/evaluation?name=engines%2F..%2F..", "404"),
+        ("/plot?name=..&file=efi.svg", "404"),
+        ("/plot?name=engines%2F..%2F..&file=efi.svg", "404"),
+        ("/plot?name=engines&file=..%2F..%2Fefi.svg", "404"),
+        ("/plot?name=engines&file=secret.txt", "404"),
+    ] {
+        let answer = get(console, path).await;
+        assert_eq!(outcome(&answer), wanted, "{path}: {answer}");
+        assert!(!answer.contains("secret"), "{path}: {answer}");
     }
 }
 

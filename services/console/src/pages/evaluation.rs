@@ -27,12 +27,16 @@ pub(crate) async fn evaluation(results: &Results, query: &Query) -> Page {
                 Some(Ok(found)) => (list(&found)),
             }
         };
-        return Page::new("/evaluation", "Evaluation", body);
+        // Nothing that happens in the fabric changes it.
+        return Page { renewal: None, ..Page::new("/evaluation", "Evaluation", body) };
     }
     match results.read(wanted).await {
         None => Page::not_found("There are no results of this name."),
         Some(Err(problem)) => Page::missing("/evaluation", wanted, &problem),
-        Some(Ok(files)) => Page::new("/evaluation", wanted, result(wanted, &files)),
+        Some(Ok(files)) => {
+            let body = result(wanted, &files);
+            Page { renewal: None, ..Page::new("/evaluation", wanted, body) }
+        }
     }
 }
 
@@ -61,6 +65,9 @@ fn result(of: &str, files: &ResultFiles) -> Markup {
             details { summary { "Table " (name(file)) } (table(file, text)) }
         }
         @for text in &files.texts { (markdown(text)) }
+        @if files.left_out > 0 {
+            p .soft { "and " (files.left_out) " more tables or texts, which are too long to be shown" }
+        }
     }
 }
 
