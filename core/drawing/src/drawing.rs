@@ -21,8 +21,8 @@ pub struct Drawing {
     pub lines: Vec<Line>,
     /// The boxes.
     pub cells: Vec<Cell>,
-    /// Pairs of boxes whose links are not drawn, as there are too many.
-    pub hidden_pairs: usize,
+    /// Number of what is not drawn, as there is too much: pairs of boxes with links, or members.
+    pub left_out: usize,
 }
 
 /// The name of a level.

@@ -52,7 +52,7 @@ pub fn draw(fabric: &Fabric, scope: Scope, overlay: &Overlay) -> Drawing {
         let special = kept.iter().filter(|(_, counts)| counts.is_special());
         let few = special.take(MAX_LINES).map(|(pair, counts)| (*pair, counts));
         let few = lines(&drawing, few, names, scale);
-        drawing.hidden_pairs = kept.len() - few.len();
+        drawing.left_out = kept.len() - few.len();
         let mut all = frame_pairs(&drawing, &plan, &kept, scale);
         all.extend(few);
         all

@@ -25,7 +25,7 @@ pub struct MemberPlace {
     pub parent: Option<u32>,
 }
 
-/// Draws the members that are nearest to the root, at most 48; `hidden_pairs` of the drawing counts
+/// Draws the members that are nearest to the root, at most 48; `left_out` of the drawing counts
 /// the others.
 ///
 /// - `members`: by number, rising; each parent is among them, and the parents make one tree.
@@ -54,7 +54,7 @@ pub fn draw_members(members: &[MemberPlace]) -> Drawing {
         width: width + 2 * MARGIN,
         height: count(rows.len()) * (CELL_HEIGHT + ROW_GAP) - ROW_GAP + 2 * MARGIN,
         title: format!("Unicast tree of {} members", members.len()),
-        hidden_pairs: members.len() - shown,
+        left_out: members.len() - shown,
         ..Drawing::default()
     };
     for (depth, row) in rows.iter().enumerate() {
@@ -143,7 +143,7 @@ mod tests {
         for count in [0, 1, 2, 7, 20, 48, 300] {
             let drawing = draw_members(&heap(count));
             let shown = drawing.cells.len();
-            assert_eq!(shown + drawing.hidden_pairs, count as usize);
+            assert_eq!(shown + drawing.left_out, count as usize);
             assert_eq!(shown, (count as usize).min(MOST));
             assert_eq!(drawing.lines.len(), shown.saturating_sub(1));
             for (at, a) in drawing.cells.iter().enumerate() {

@@ -62,7 +62,7 @@ fn the_papers_fabric_takes_less_than_a_hundred_kilobytes() {
     let fabric = Fabric::new(Arc::new(TopologySpec::paper().generate().unwrap()));
     let drawing = draw(&fabric, Scope::Whole, &Overlay::default());
     assert_eq!(drawing.cells.len(), 64 + 96);
-    assert!(drawing.hidden_pairs > 0, "64 by 96 lines are too many");
+    assert!(drawing.left_out > 0, "64 by 96 lines are too many");
     assert!(!drawing.lines.is_empty(), "frames are joined instead");
     assert_eq!(overlaps(&drawing), []);
     let size = drawing.svg(&|_| None).len();

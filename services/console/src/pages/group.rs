@@ -214,8 +214,8 @@ fn unicast(group: &v1::Group) -> Markup {
         div #unicast .scroll .picture tabindex="0" role="group" aria-label=(drawing.title) {
             (PreEscaped(drawing.svg(&link)))
         }
-        @if drawing.hidden_pairs > 0 {
-            p .soft { "and " (drawing.hidden_pairs) " members farther from the root" }
+        @if drawing.left_out > 0 {
+            p .soft { "and " (drawing.left_out) " members farther from the root" }
         }
     }
 }

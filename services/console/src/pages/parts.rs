@@ -80,8 +80,8 @@ pub(super) fn picture(fabric: &Fabric, drawing: &Drawing, base: &str) -> Markup 
         div class=(class) tabindex="0" role="group" aria-label=(drawing.title) {
             (PreEscaped(drawing.svg(&link)))
         }
-        @if drawing.hidden_pairs > 0 {
-            p .soft { "Lines join whole blocks, as there are " (drawing.hidden_pairs)
+        @if drawing.left_out > 0 {
+            p .soft { "Lines join whole blocks, as there are " (drawing.left_out)
                 " pairs of midplanes with links; those with a failure or a tree are drawn." }
         }
     }

@@ -19,7 +19,7 @@ pub(super) fn figures(processes: &[Process]) -> Markup {
             div .scroll tabindex="0" role="group" aria-label="Processes" {
                 table #processes {
                     thead { tr { th { "Process" } th .number { "Processor time" } th .number { "Memory" }
-                        th .number { "Open files" } th .number { "Calls" } th .number { "Refused" }
+                        th .number { "Open files" } th .number { "Calls" } th .number { "Over a limit" }
                         th .number { "Traces sent" } th .number { "Traces lost" } } }
                     tbody { @for process in processes { (row(process)) } }
                 }
@@ -104,7 +104,7 @@ fn calls(processes: &[Process]) -> Markup {
             summary { "The most frequent calls, and how long they take" }
             div .scroll tabindex="0" role="group" aria-label="Calls" {
                 table {
-                    thead { tr { th { "Call" } th .number { "Answered" } th .number { "Refused" } th .number { "Mean time" } } }
+                    thead { tr { th { "Call" } th .number { "Answered" } th .number { "Failed" } th .number { "Mean time" } } }
                     tbody { @for (call, sum) in sums.iter().take(CALLS) {
                         tr { td { (call) } td .number { (sum.count) } td .number { (sum.failed) }
                             td .number { (time((sum.count > 0.0).then(|| sum.seconds / sum.count))) } }
