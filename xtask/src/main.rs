@@ -59,7 +59,7 @@ usage: cargo xtask <verb>
   alerts            make faults in two small clusters, wait until a real Prometheus and Alertmanager tell of
                     each, mend them, and run every query of the dashboard; left out aloud where the two cannot
                     be installed
-  console           open every view of the console of 40 448 nodes in Chromium, with the optimized binary, print
+  console           open every view of the console of 32 768 nodes in Chromium, with the optimized binary, print
                     the figures of docs/console.md, and make the pictures in docs/pictures anew (some minutes);
                     left out aloud where there is no browser
   kubernetes        render the overlays of deploy/kubernetes and check them without a cluster; left out aloud

@@ -75,7 +75,7 @@ pub(crate) fn alerts(root: &Path) -> Result<bool> {
     Ok(steps.end())
 }
 
-/// Measures the console of 40 448 nodes in a real browser, prints the figures of docs/console.md,
+/// Measures the console of 32 768 nodes in a real browser, prints the figures of docs/console.md,
 /// and makes the pictures of that page anew. `false` if a view is not as it should be.
 ///
 /// # Errors
