@@ -37,7 +37,7 @@ use crate::cost::CostParameters;
 use crate::fabric::Fabric;
 use crate::nesting::Nesting;
 use crate::operation::{Operation, TreeKind};
-use crate::switch_tree::{Climber, SwitchTree, minimum_tree};
+use crate::switch_tree::{Climber, CutOff, SwitchTree, minimum_tree};
 use ledger::Ledger;
 
 /// Limit on the roots of one level that are tried. Trees with different roots differ only above the
@@ -251,13 +251,34 @@ impl Allocator {
     ///
     /// # Errors
     ///
-    /// [`ReserveError`] with the first switch that has too few entries; nothing is changed.
+    /// [`ReserveError`]; nothing is changed.
     pub fn reserve(&mut self, reservation: Reservation) -> Result<ReservationId, ReserveError> {
-        self.climber
-            .start(&self.fabric, &reservation.endpoints)
-            .map_err(|cut| ReserveError::CutOff { endpoint: reservation.endpoints[cut.member] })?;
-        while self.climber.climb(&self.fabric) {}
+        self.climb(&reservation)?;
         self.ledger.reserve(reservation, self.climber.found())
+    }
+
+    /// Reserves entries under the number of an earlier reservation, as on another fabric; quotas
+    /// do not apply.
+    ///
+    /// # Errors
+    ///
+    /// [`ReserveError`]; nothing is changed.
+    pub fn reserve_again(
+        &mut self,
+        id: ReservationId,
+        reservation: Reservation,
+    ) -> Result<(), ReserveError> {
+        self.climb(&reservation)?;
+        self.ledger.reserve_again(id, reservation, self.climber.found())
+    }
+
+    /// Finds the switches of a reservation.
+    fn climb(&mut self, Reservation { endpoints, .. }: &Reservation) -> Result<(), ReserveError> {
+        let Self { climber, fabric, .. } = self;
+        let cut_off = |cut: CutOff| ReserveError::CutOff { endpoint: endpoints[cut.member] };
+        climber.start(fabric, endpoints).map_err(cut_off)?;
+        while climber.climb(fabric) {}
+        Ok(())
     }
 
     /// Ends a reservation; `None` if there is none with this number.
@@ -270,7 +291,12 @@ impl Allocator {
         self.ledger.reservations()
     }
 
-    /// Sets the limits of a job or tenant; present collectives are kept.
+    /// Iterates over the holders of collectives, reservations and limits; some come again.
+    pub fn holders(&self) -> impl Iterator<Item = Holder> {
+        self.ledger.holders()
+    }
+
+    /// Sets the limits of a job or tenant; present collectives and reservations are kept.
     pub fn set_quota(&mut self, holder: Holder, quota: Quota) {
         self.ledger.set_quota(holder, quota);
     }

@@ -137,7 +137,8 @@ impl Fabric {
 
     /// Returns the switch that an endpoint can reach, in a fat tree a leaf switch; `None` if there
     /// is none or no such endpoint.
-    pub(crate) fn leaf_of(&self, endpoint: EndpointId) -> Option<SwitchId> {
+    #[must_use]
+    pub fn leaf_of(&self, endpoint: EndpointId) -> Option<SwitchId> {
         let known = endpoint.index() < self.graph.endpoint_count();
         let port = known.then(|| self.graph.attachment(endpoint)).flatten()?;
         let switch = self.graph.switch_of(port);

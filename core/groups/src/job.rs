@@ -54,6 +54,9 @@ pub struct JobShare {
     /// of its nodes.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub aggregation_entries: u16,
+    /// Number of the reservation of these entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<u32>,
     /// Steps that run at a time, at least 1.
     pub steps: u32,
     /// Hash of the token that forms and joins groups of the job.

@@ -1838,7 +1838,7 @@ pub struct CollectiveHolder {
     #[prost(string, optional, tag = "2")]
     pub job: ::core::option::Option<::prost::alloc::string::String>,
 }
-/// Most that a holder may have.
+/// Most that a holder may have. Entries count that are in use or reserved for it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CollectiveQuota {
     /// Required. Whose.
@@ -1847,10 +1847,12 @@ pub struct CollectiveQuota {
     /// Optional. Collectives; more are refused.
     #[prost(uint32, optional, tag = "2")]
     pub collectives: ::core::option::Option<u32>,
-    /// Optional. Entries of all switches together; collectives that would take more run on adapters.
+    /// Optional. Entries of all switches together; collectives that would take more run on adapters,
+    /// reservations of more are refused.
     #[prost(uint32, optional, tag = "3")]
     pub entries: ::core::option::Option<u32>,
-    /// Optional. Entries of any one switch; a switch where the holder has them is passed by.
+    /// Optional. Entries of any one switch; a switch where the holder has them is passed by,
+    /// reservations of more are refused.
     #[prost(uint32, optional, tag = "4")]
     pub entries_per_switch: ::core::option::Option<u32>,
 }
@@ -2332,7 +2334,8 @@ pub mod collective_service_client {
         }
         /// Keeps entries for a tenant or job.
         /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
-        /// UNKNOWN_ENDPOINT, FAILED_PRECONDITION / MEMBER_CUT_OFF, RESOURCE_EXHAUSTED / NO_ROOM.
+        /// UNKNOWN_ENDPOINT, FAILED_PRECONDITION / MEMBER_CUT_OFF, RESOURCE_EXHAUSTED / NO_ROOM,
+        /// RESOURCE_EXHAUSTED / QUOTA_REACHED.
         pub async fn reserve_entries(
             &mut self,
             request: impl tonic::IntoRequest<super::ReserveEntriesRequest>,
@@ -2528,7 +2531,8 @@ pub mod collective_service_server {
         >;
         /// Keeps entries for a tenant or job.
         /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
-        /// UNKNOWN_ENDPOINT, FAILED_PRECONDITION / MEMBER_CUT_OFF, RESOURCE_EXHAUSTED / NO_ROOM.
+        /// UNKNOWN_ENDPOINT, FAILED_PRECONDITION / MEMBER_CUT_OFF, RESOURCE_EXHAUSTED / NO_ROOM,
+        /// RESOURCE_EXHAUSTED / QUOTA_REACHED.
         async fn reserve_entries(
             &self,
             request: tonic::Request<super::ReserveEntriesRequest>,
@@ -8515,7 +8519,8 @@ pub struct JobShare {
     #[prost(bool, tag = "8")]
     pub ending: bool,
     /// Output only. Aggregation entries that are kept for the job in each switch on and above the leaf
-    /// switches of its nodes, for trees of its account and its name.
+    /// switches of its nodes, for trees of its account and its name; 0 if they did not fit a topology
+    /// that has changed since.
     #[prost(uint32, tag = "9")]
     pub aggregation_entries: u32,
 }
@@ -8635,7 +8640,8 @@ pub struct ReserveJobRequest {
     pub lease: ::core::option::Option<::prost_types::Duration>,
     /// Optional. Aggregation entries that it needs in each switch on and above the leaf switches of
     /// its nodes: as a reservation by CollectiveService.ReserveEntries for the account and the job,
-    /// which ends with the job.
+    /// within the quotas of both, which ends with the job. Nodes that reach no leaf switch have no
+    /// part in it.
     #[prost(uint32, tag = "10")]
     pub aggregation_entries: u32,
 }
@@ -8888,11 +8894,12 @@ pub mod job_service_client {
         /// job/JOB/... belong to it. Durable once answered. Repeated with the same token, user, account
         /// and nodes it answers the same, and extends the reservation.
         /// Errors: RESOURCE_EXHAUSTED / QUOTA_REACHED (more than the job's part of the entries, or than
-        /// its account may have), RESOURCE_EXHAUSTED / NO_ROOM (other jobs have the entries; if it is
-        /// known when enough of them end, the details say how long to wait), ALREADY_EXISTS / JOB_EXISTS
-        /// (it was reserved otherwise), FAILED_PRECONDITION / JOB_ENDED (it is being released),
-        /// FAILED_PRECONDITION / MEMBER_CUT_OFF (a node reaches no switch that aggregates),
-        /// NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
+        /// its account or its collective quota may have), RESOURCE_EXHAUSTED / NO_ROOM (other jobs have
+        /// the entries; if it is known when enough of them end, the details say how long to wait),
+        /// ALREADY_EXISTS / JOB_EXISTS (it was reserved otherwise), FAILED_PRECONDITION / JOB_ENDED (it is
+        /// being released), FAILED_PRECONDITION / MEMBER_CUT_OFF (no node reaches a switch that
+        /// aggregates), NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
+        /// FIELD_MISSING.
         pub async fn reserve_job(
             &mut self,
             request: impl tonic::IntoRequest<super::ReserveJobRequest>,
@@ -9013,11 +9020,12 @@ pub mod job_service_server {
         /// job/JOB/... belong to it. Durable once answered. Repeated with the same token, user, account
         /// and nodes it answers the same, and extends the reservation.
         /// Errors: RESOURCE_EXHAUSTED / QUOTA_REACHED (more than the job's part of the entries, or than
-        /// its account may have), RESOURCE_EXHAUSTED / NO_ROOM (other jobs have the entries; if it is
-        /// known when enough of them end, the details say how long to wait), ALREADY_EXISTS / JOB_EXISTS
-        /// (it was reserved otherwise), FAILED_PRECONDITION / JOB_ENDED (it is being released),
-        /// FAILED_PRECONDITION / MEMBER_CUT_OFF (a node reaches no switch that aggregates),
-        /// NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
+        /// its account or its collective quota may have), RESOURCE_EXHAUSTED / NO_ROOM (other jobs have
+        /// the entries; if it is known when enough of them end, the details say how long to wait),
+        /// ALREADY_EXISTS / JOB_EXISTS (it was reserved otherwise), FAILED_PRECONDITION / JOB_ENDED (it is
+        /// being released), FAILED_PRECONDITION / MEMBER_CUT_OFF (no node reaches a switch that
+        /// aggregates), NOT_FOUND / UNKNOWN_NODE, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
+        /// FIELD_MISSING.
         async fn reserve_job(
             &self,
             request: tonic::Request<super::ReserveJobRequest>,

@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::Settings;
 use super::request::{Collective, CollectiveId, Fallback, Owner, Refusal, TenantId, TreeId};
 use crate::fabric::Fabric;
-use crate::switch_tree::SwitchTree;
+use crate::switch_tree::{KeptSwitch, SwitchTree};
 
 /// Holder of entries, reservations and limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -36,6 +36,15 @@ impl Holder {
     fn of(owner: Owner) -> [Self; 2] {
         [Self::Tenant(owner.tenant), Self::Job(owner)]
     }
+
+    /// Returns the holder, and of a job its tenant, too.
+    fn with_tenant(self) -> impl Iterator<Item = Self> {
+        let tenant = match self {
+            Self::Tenant(_) => None,
+            Self::Job(owner) => Some(Self::Tenant(owner.tenant)),
+        };
+        tenant.into_iter().chain([self])
+    }
 }
 
 impl fmt::Display for Holder {
@@ -58,14 +67,16 @@ pub struct Holding {
     pub owner: Owner,
 }
 
-/// Limits of a holder; `None` is no limit.
+/// Limits of a holder; `None` is no limit. Entries count that are in use or reserved for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quota {
     /// Number of collectives; more are refused.
     pub collectives: Option<u32>,
-    /// Entries of all switches together; collectives that would exceed it run on adapter trees.
+    /// Entries of all switches together; collectives that would exceed it run on adapter trees,
+    /// reservations are refused.
     pub entries: Option<u32>,
-    /// Entries of a single switch; a switch where the holder has that many is not used.
+    /// Entries of a single switch; a switch where the holder has that many is not used,
+    /// reservations of more are refused.
     pub entries_per_switch: Option<u16>,
 }
 
@@ -110,6 +121,18 @@ pub enum ReserveError {
         switch: SwitchId,
         /// Further entries that the holder would need.
         missing: u32,
+    },
+    /// The holder, or its tenant, may not have so many entries.
+    #[error("{holder} may hold {limit} entries, and would have {needs}")]
+    Quota {
+        /// Holder of the limit.
+        holder: Holder,
+        /// Limit of the holder.
+        limit: u32,
+        /// Entries that it would have.
+        needs: u32,
+        /// Number of the switch that the limit is of; `None` if of all together.
+        switch: Option<SwitchId>,
     },
 }
 
@@ -228,6 +251,12 @@ impl Ledger {
         self.reservations.iter().map(|(id, reservation)| (*id, reservation))
     }
 
+    /// Iterates over the holders of collectives, reservations and limits; some come again.
+    pub(super) fn holders(&self) -> impl Iterator<Item = Holder> {
+        let reserved = self.reservations.values().map(|reservation| reservation.holder);
+        self.usages.keys().chain(self.quotas.keys()).copied().chain(reserved)
+    }
+
     /// Returns the preference among roots: fewest entries in use, then fewest trees through the
     /// switch.
     pub(super) fn preference(&self, root: SwitchId) -> (usize, u32, SwitchId) {
@@ -252,10 +281,8 @@ impl Ledger {
     /// Returns whether an owner may take an entry of a switch.
     pub(super) fn may_take(&self, switch: SwitchId, owner: Owner) -> bool {
         let within = |holder: Holder| {
-            self.quotas.get(&holder).and_then(|quota| quota.entries_per_switch).is_none_or(|most| {
-                let held = self.held[switch.index()].iter();
-                held.filter(|holding| holder.covers(holding.owner)).count() < usize::from(most)
-            })
+            let most = self.quota(holder).entries_per_switch;
+            most.is_none_or(|most| self.claim(holder, switch, Some(owner)) <= u32::from(most))
         };
         self.free(switch, owner) > 0 && Holder::of(owner).into_iter().all(within)
     }
@@ -289,6 +316,37 @@ impl Ledger {
         tenants.into_values().map(|(tenant, jobs)| tenant.max(jobs)).sum()
     }
 
+    /// Returns the entries of a switch that are in use by a holder or reserved for it.
+    ///
+    /// - `one_more`: an owner that counts as if it had another entry.
+    fn claim(&self, holder: Holder, switch: SwitchId, one_more: Option<Owner>) -> u32 {
+        let mut jobs: BTreeMap<Owner, (u32, u32)> = BTreeMap::new();
+        let held = self.held[switch.index()].iter().map(|holding| holding.owner);
+        for owner in held.chain(one_more).filter(|owner| holder.covers(*owner)) {
+            jobs.entry(owner).or_default().0 += 1;
+        }
+        let mut of_tenant = 0;
+        let here = self.reserved[switch.index()].iter();
+        for reservation in here.filter_map(|id| self.reservations.get(id)) {
+            let entries = u32::from(reservation.entries);
+            match reservation.holder {
+                Holder::Job(owner) if holder.covers(owner) => {
+                    jobs.entry(owner).or_default().1 += entries;
+                }
+                tenant @ Holder::Tenant(_) if tenant == holder => of_tenant += entries,
+                Holder::Job(_) | Holder::Tenant(_) => {}
+            }
+        }
+        let of_jobs = jobs.into_values().map(|(held, reserved)| held.max(reserved)).sum();
+        of_tenant.max(of_jobs)
+    }
+
+    /// Returns the entries of all switches that are in use by a holder or reserved for it.
+    fn claims(&self, holder: Holder) -> u32 {
+        let switches = (0_u32..).map(SwitchId).take(self.budgets.len());
+        switches.map(|switch| self.claim(holder, switch, None)).sum()
+    }
+
     /// Refuses a collective beyond a quota.
     pub(super) fn check_collectives(&self, owner: Owner) -> Result<(), Refusal> {
         for holder in Holder::of(owner) {
@@ -302,31 +360,73 @@ impl Ledger {
 
     /// Refuses a tree that takes more entries than a quota leaves.
     pub(super) fn check_entries(&self, owner: Owner, tree: &SwitchTree) -> Result<(), Fallback> {
-        let needs = u32::try_from(tree.cost()).expect("switches have 32-bit numbers");
         for holder in Holder::of(owner) {
-            let has = self.usage(holder).entries;
-            if let Some(limit) = self.quota(holder).entries.filter(|limit| has + needs > *limit) {
+            let Some(limit) = self.quota(holder).entries else { continue };
+            let has = self.claims(holder);
+            let more = |kept: &KeptSwitch| {
+                let claim = |one_more| self.claim(holder, kept.switch, one_more);
+                claim(Some(owner)) - claim(None)
+            };
+            let needs = tree.kept.iter().map(more).sum();
+            if has + needs > limit {
                 return Err(Fallback::Quota { holder, limit, has, needs });
             }
         }
         Ok(())
     }
 
-    /// Records a reservation in these switches, if they have the entries.
+    /// Refuses a reservation in these switches that was recorded and exceeds a quota.
+    fn check_reserved(&self, holder: Holder, switches: &[SwitchId]) -> Result<(), ReserveError> {
+        for holder in holder.with_tenant() {
+            let Quota { entries, entries_per_switch, .. } = self.quota(holder);
+            if let Some(limit) = entries_per_switch.map(u32::from) {
+                for switch in switches {
+                    let needs = self.claim(holder, *switch, None);
+                    if needs > limit {
+                        let switch = Some(*switch);
+                        return Err(ReserveError::Quota { holder, limit, needs, switch });
+                    }
+                }
+            }
+            let Some(limit) = entries else { continue };
+            let needs = self.claims(holder);
+            if needs > limit {
+                return Err(ReserveError::Quota { holder, limit, needs, switch: None });
+            }
+        }
+        Ok(())
+    }
+
+    /// Records a reservation in these switches, if they have the entries and quotas allow it.
     pub(super) fn reserve(
         &mut self,
         reservation: Reservation,
         switches: &[SwitchId],
     ) -> Result<ReservationId, ReserveError> {
-        let id = ReservationId(self.next_reservation);
-        self.record_reservation(id, reservation, switches);
-        let short = switches.iter().map(|switch| (*switch, self.missing(*switch)));
-        if let Some((switch, missing)) = short.into_iter().find(|(_, missing)| *missing > 0) {
+        let (id, holder) = (ReservationId(self.next_reservation), reservation.holder);
+        self.reserve_again(id, reservation, switches)?;
+        if let Err(error) = self.check_reserved(holder, switches) {
             self.cancel(id);
-            return Err(ReserveError::TooFew { switch, missing });
+            return Err(error);
         }
         self.next_reservation += 1;
         Ok(id)
+    }
+
+    /// Records a reservation that has a number, if these switches have the entries.
+    pub(super) fn reserve_again(
+        &mut self,
+        id: ReservationId,
+        reservation: Reservation,
+        switches: &[SwitchId],
+    ) -> Result<(), ReserveError> {
+        self.record_reservation(id, reservation, switches);
+        let mut short = switches.iter().map(|switch| (*switch, self.missing(*switch)));
+        if let Some((switch, missing)) = short.find(|(_, missing)| *missing > 0) {
+            self.cancel(id);
+            return Err(ReserveError::TooFew { switch, missing });
+        }
+        Ok(())
     }
 
     /// Records a reservation without checking that it can be kept.

@@ -159,6 +159,57 @@ fn quotas_refuse_collectives_and_withhold_entries() {
 }
 
 #[test]
+fn quotas_count_what_is_reserved() {
+    let mut allocator = Allocator::new(fabric(SMALL), settings(8, 8));
+    let of = |holder, entries| Reservation { holder, entries, endpoints: vec![EndpointId(0)] };
+    let (first, second) = (Holder::Job(owner(0)), Holder::Job(owner(1)));
+    let tenant = Holder::Tenant(TenantId(0));
+    let text = |reserved: Result<ReservationId, ReserveError>| {
+        reserved.map(|_| ()).map_err(|error| error.to_string())
+    };
+    // The leaf switch of endpoint 0 and both spines.
+    let quota = Quota { entries: Some(9), ..Quota::default() };
+    allocator.set_quota(tenant, quota);
+    allocator.reserve(of(first, 2)).unwrap();
+    let state = allocator.state();
+    let refused = "tenant 0 may hold 9 entries, and would have 12";
+    assert_eq!(text(allocator.reserve(of(second, 2))), Err(refused.to_owned()));
+    assert_eq!(text(allocator.reserve(of(tenant, 4))), Err(refused.to_owned()));
+    assert_eq!(allocator.state(), state, "nothing is changed");
+    allocator.reserve(of(tenant, 3)).unwrap(); // the job's are part of it
+    allocator.allocate(request(0, &[0, 1])).unwrap();
+    assert_eq!(allocator.usage(tenant).entries, 1, "from the job's own");
+    let elsewhere = Request { owner: owner(1), ..request(1, &[4, 5]) };
+    let Service::Adapters { why } = allocator.allocate(elsewhere).unwrap().service else {
+        panic!("an entry too many")
+    };
+    assert_eq!(why.to_string(), "tenant 0 may hold 9 entries, has 9 and would need 1 more");
+
+    let of_job = |entries| Quota { entries_per_switch: Some(entries), ..Quota::default() };
+    allocator.set_quota(tenant, Quota::default());
+    allocator.set_quota(second, of_job(2));
+    let refused = "job 1 of tenant 0 may hold 2 entries, and would have 3";
+    assert_eq!(text(allocator.reserve(of(second, 3))), Err(refused.to_owned()));
+    allocator.reserve(of(second, 2)).unwrap();
+    let full = Request { owner: owner(1), ..request(7, &[0, 1]) };
+    assert!(allocator.allocate(full).unwrap().service.switch_tree().is_some());
+    assert_eq!(allocator.holders().filter(|holder| *holder == second).count(), 3);
+}
+
+#[test]
+fn a_reservation_keeps_its_number_on_another_fabric() {
+    let mut allocator = Allocator::new(fabric(SMALL), settings(2, 8));
+    let holder = Holder::Job(owner(2));
+    let reservation = Reservation { holder, entries: 2, endpoints: vec![EndpointId(4)] };
+    allocator.set_quota(holder, Quota { entries: Some(0), ..Quota::default() });
+    allocator.reserve_again(ReservationId(7), reservation.clone()).unwrap();
+    assert_eq!(allocator.free_entries(SwitchId(1), owner(9)), 0);
+    let too_many = allocator.reserve_again(ReservationId(8), reservation);
+    assert!(matches!(too_many, Err(ReserveError::TooFew { missing: 2, .. })), "{too_many:?}");
+    assert_eq!(allocator.reservations().map(|(id, _)| id).collect::<Vec<_>>(), [ReservationId(7)]);
+}
+
+#[test]
 fn requests_that_make_no_sense_are_refused() {
     let mut allocator = Allocator::new(fabric(SMALL), settings(4, 8));
     let mut refused = |request| allocator.allocate(request).unwrap_err().to_string();

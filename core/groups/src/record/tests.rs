@@ -44,6 +44,7 @@ fn records_decode_to_what_was_encoded() {
         account: None,
         groups: 4,
         aggregation_entries: 3,
+        reservation: Some(5),
         steps: 2,
         token: JobToken::new("0123456789abcdef").unwrap().hash(),
         ends: Some(Moment(u64::MAX)),

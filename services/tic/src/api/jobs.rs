@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fabricast_collectives::ReservationId;
 use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::Moment;
 use fabricast_groups::job::{JobRecord, JobShare};
@@ -17,6 +18,7 @@ use tonic::{Request, Response, Status};
 
 use crate::api::{fields, pages, status};
 use crate::clock::wall_clock;
+use crate::domain::collectives::published::Published;
 use crate::domain::jobs::{JobView, PlacementRequest};
 use crate::expiry::{Released, release};
 use crate::records::Records;
@@ -33,6 +35,13 @@ const LEASE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(86_400
 pub(crate) struct Jobs {
     pub(crate) queue: WriterQueue,
     pub(crate) records: Arc<Records>,
+}
+
+impl Jobs {
+    fn to_wire(&self, job: &JobRecord) -> v1::Job {
+        let published = self.records.collectives.newest();
+        self.records.read(|directory| job_to_wire(directory, &published, job))
+    }
 }
 
 #[tonic::async_trait]
@@ -64,7 +73,7 @@ impl v1::job_service_server::JobService for Jobs {
             validate_only: request.validate_only,
         };
         let job = self.queue.write(request).await?;
-        let job = self.records.read(|directory| job_to_wire(directory, &job));
+        let job = self.to_wire(&job);
         Ok(Response::new(v1::CreateJobResponse { job: Some(job) }))
     }
 
@@ -77,7 +86,7 @@ impl v1::job_service_server::JobService for Jobs {
         let request = read_reserve(&request.into_inner(), wall_clock())?;
         let request = Own { request, caller };
         let job = self.queue.write(request).await?;
-        let job = self.records.read(|directory| job_to_wire(directory, &job));
+        let job = self.to_wire(&job);
         Ok(Response::new(v1::ReserveJobResponse { job: Some(job) }))
     }
 
@@ -103,9 +112,10 @@ impl v1::job_service_server::JobService for Jobs {
     ) -> Result<Response<v1::GetJobResponse>, Status> {
         let caller = Caller::of(request.extensions());
         let name = fields::name("job", &request.into_inner().job, JobName::new)?;
+        let published = self.records.collectives.newest();
         let job = self.records.read(|directory| {
             let job = directory.job(&name).filter(|job| owns(&caller, job))?;
-            Some(job_to_wire(directory, job))
+            Some(job_to_wire(directory, &published, job))
         });
         let unknown = || {
             Reason::UnknownJob.status(format!("job: no job '{name}'"), &[("job", name.as_str())])
@@ -120,9 +130,10 @@ impl v1::job_service_server::JobService for Jobs {
         let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         let after = pages::read_job(&request.page_token)?;
+        let published = self.records.collectives.newest();
         Ok(Response::new(self.records.read(|directory| {
             let jobs = directory.jobs_after(after.as_ref()).filter(|job| owns(&caller, job));
-            let jobs = jobs.map(|job| job_to_wire(directory, job));
+            let jobs = jobs.map(|job| job_to_wire(directory, &published, job));
             let (jobs, next) = pages::fill(request.page_size, jobs);
             let last = jobs.last().filter(|_| next.is_some());
             let next_page_token = last.map(|job| pages::job_token(&job.name));
@@ -182,7 +193,7 @@ const fn class_to_wire(class: JobClass) -> v1::JobClass {
 }
 
 /// A job as a message; one that was only validated has no revision and no creation time.
-fn job_to_wire(directory: &Directory, job: &JobRecord) -> v1::Job {
+fn job_to_wire(directory: &Directory, published: &Published, job: &JobRecord) -> v1::Job {
     let nodes = job.nodes.iter().map(|node| v1::JobNode {
         node: node.name.to_string(),
         endpoints: node.endpoints.iter().map(ToString::to_string).collect(),
@@ -193,12 +204,17 @@ fn job_to_wire(directory: &Directory, job: &JobRecord) -> v1::Job {
         nodes: nodes.collect(),
         create_time: (job.revision.0 > 0).then(|| encode_timestamp(job.created)),
         revision: job.revision.0,
-        share: job.share.as_ref().map(|share| share_to_wire(directory, &job.name, share)),
+        share: job.share.as_ref().map(|share| {
+            let used = directory.groups_of_job(&job.name).count();
+            share_to_wire(published, used, share)
+        }),
     }
 }
 
-fn share_to_wire(directory: &Directory, job: &JobName, share: &JobShare) -> v1::JobShare {
-    let used = directory.groups_of_job(job).count();
+fn share_to_wire(published: &Published, used: usize, share: &JobShare) -> v1::JobShare {
+    // A reservation that did not fit another topology is gone.
+    let reservation = share.reservation.map(ReservationId);
+    let is_kept = reservation.is_some_and(|id| published.reservations.contains(&id));
     v1::JobShare {
         user: share.user.as_ref().map_or_else(String::new, ToString::to_string),
         account: share.account.as_ref().map_or_else(String::new, ToString::to_string),
@@ -208,7 +224,7 @@ fn share_to_wire(directory: &Directory, job: &JobName, share: &JobShare) -> v1::
         end_time: share.ends.map(encode_timestamp),
         expire_time: share.expires.map(encode_timestamp),
         ending: share.ending,
-        aggregation_entries: share.aggregation_entries.into(),
+        aggregation_entries: if is_kept { share.aggregation_entries.into() } else { 0 },
     }
 }
 
@@ -251,6 +267,7 @@ fn read_reserve(request: &v1::ReserveJobRequest, now: Moment) -> Result<ReserveS
         account: account.map(|text| fields::name("account", text, AccountName::new)).transpose()?,
         groups: request.group_count,
         aggregation_entries: fields::few("aggregation_entries", request.aggregation_entries)?,
+        reservation: None,
         steps: request.step_count.max(1),
         token: token.hash(),
         ends: request.end_time.as_ref().map(decode_timestamp),

@@ -220,11 +220,14 @@ fn collective(error: &CollectiveError) -> Status {
         CollectiveError::UnknownEndpoint { endpoint } => {
             Reason::UnknownEndpoint.status(text, &[("endpoint", endpoint)])
         }
-        CollectiveError::CutOff { endpoint } => {
-            Reason::MemberCutOff.status(text, &[("endpoint", endpoint)])
+        CollectiveError::CutOff { field, endpoint } => {
+            Reason::MemberCutOff.status(text, &[("field", field), ("endpoint", endpoint)])
         }
-        CollectiveError::TooFewEntries { switch, .. } => {
-            Reason::NoRoom.status(text, &[("switch", switch)])
+        CollectiveError::TooFewEntries { field, switch, .. } => {
+            Reason::NoRoom.status(text, &[("field", field), ("switch", switch)])
+        }
+        CollectiveError::OverQuota { field, .. } => {
+            Reason::QuotaReached.status(text, &[("field", field)])
         }
         CollectiveError::Refused { refusal, .. } => {
             let reason = match refusal {

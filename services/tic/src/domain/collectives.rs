@@ -26,9 +26,7 @@ use fabricast_topology::Graph;
 
 use crate::domain::collectives::error::CollectiveError;
 use crate::domain::collectives::published::Publisher;
-use crate::domain::collectives::request::{
-    CreateCollective, HolderName, JobEntries, ReserveEntries, SetQuota,
-};
+use crate::domain::collectives::request::{CreateCollective, JobEntries, ReserveEntries, SetQuota};
 use crate::domain::collectives::table::CollectiveTable;
 use crate::domain::collectives::text::{COLLECTIVE, LEDGER, Texts};
 use crate::domain::elements::ElementKey;
@@ -126,8 +124,11 @@ impl CollectiveAllocations {
     /// Follows what has failed or been repaired since the last decision, where there are
     /// collectives at all.
     pub(crate) fn follow(&mut self, failed: &BTreeSet<ElementKey>, puts: &mut Puts) {
-        let Some(moved) = self.table.follow(failed, &self.graph) else { return };
-        for name in moved {
+        let moved = self.table.follow(failed, &self.graph);
+        if moved.is_none() && !self.table.is_rebuilt {
+            return;
+        }
+        for name in moved.unwrap_or_default() {
             self.store(&name, puts);
         }
         self.store_ledger(puts);
@@ -186,11 +187,23 @@ impl CollectiveAllocations {
         request: JobEntries,
         puts: &mut Puts,
     ) -> Result<ReservationId, CollectiveError> {
-        let JobEntries { holder, entries, endpoints } = request;
-        // A node may have been in an earlier topology only.
-        let known = endpoints.iter().filter_map(|name| self.graph.find_endpoint(name.as_str()));
-        let endpoints = known.collect();
-        self.reserve(ReserveEntries { holder, entries, endpoints }, puts)
+        let JobEntries { holder, entries, endpoints: names } = request;
+        // A node may have been in an earlier topology only, and one of its ports may be dead.
+        let known = names.iter().filter_map(|name| self.graph.find_endpoint(name.as_str()));
+        let fabric = self.table.fabric();
+        let endpoints: Vec<_> = known.filter(|one| fabric.leaf_of(*one).is_some()).collect();
+        if let Some(first) = names.first().filter(|_| endpoints.is_empty()) {
+            let endpoint = first.to_string();
+            return Err(CollectiveError::CutOff { field: "nodes", endpoint });
+        }
+        let left_out = names.len() - endpoints.len();
+        if left_out > 0 {
+            let (job, of) = (holder.job.as_deref(), names.len());
+            let lack = "endpoints without a live leaf switch get no aggregation entries";
+            tracing::warn!(job, left_out, of, "{lack}");
+        }
+        let request = ReserveEntries { holder, entries, endpoints };
+        self.reserve(request, puts).map_err(CollectiveError::of_job)
     }
 
     /// Ends a reservation; returns whether it existed.
@@ -200,13 +213,6 @@ impl CollectiveAllocations {
             self.store_ledger(puts);
         }
         cancelled
-    }
-
-    /// Ends all reservations of a tenant or a job.
-    pub(crate) fn cancel_all(&mut self, holder: &HolderName, puts: &mut Puts) {
-        for id in self.table.reservations_of(holder) {
-            self.cancel(id, puts);
-        }
     }
 
     /// Limits a tenant or a job.
@@ -238,8 +244,24 @@ impl CollectiveAllocations {
     /// Adds the write of what belongs to no single collective.
     fn store_ledger(&mut self, puts: &mut Puts) {
         self.table.ledger.revision += 1;
+        if std::mem::take(&mut self.table.is_rebuilt) {
+            self.store_all(puts);
+        }
         let text = self.table.ledger_text(&self.topology);
         self.put(LEDGER.to_owned(), Some(text), puts);
+    }
+
+    /// Adds the writes of all collectives; the store has numbers of another topology for them.
+    fn store_all(&mut self, puts: &mut Puts) {
+        let stored: Vec<String> = self
+            .durable
+            .keys()
+            .filter_map(|key| key.strip_prefix(COLLECTIVE))
+            .map(str::to_owned)
+            .collect();
+        for name in stored {
+            self.store(&name, puts);
+        }
     }
 
     fn put(&mut self, key: String, text: Option<String>, puts: &mut Puts) {
@@ -259,3 +281,6 @@ impl CollectiveAllocations {
         self.publisher.publish(self.table.published(&self.graph));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -241,13 +241,11 @@ write_requests! {
         if known.is_some_and(|known| !owns(&this.caller, known)) {
             return Err(Refusal::UnknownJob { job }.into());
         }
-        let share = known.and_then(|known| known.share.as_ref());
-        let holder = share.filter(|share| share.aggregation_entries > 0);
-        let holder = holder.map(|share| entries_holder(&job, share));
+        let reservation = known.and_then(|known| known.share.as_ref()?.reservation);
         let decided = state.decide(this.request, writes)?;
-        if let Some(holder) = holder.filter(|_| state.directory.job(&job).is_none()) {
+        if let Some(id) = reservation.filter(|_| state.directory.job(&job).is_none()) {
             follow_fabric(state, writes);
-            state.collectives.cancel_all(&holder, &mut writes.puts);
+            state.collectives.cancel(ReservationId(id), &mut writes.puts);
         }
         Ok(decided)
     };
@@ -379,29 +377,24 @@ fn reserve_share(
         }
     }
     let is_new = held.is_none() && share.aggregation_entries > 0;
-    let own = known.map_or(&nodes, |known| &known.nodes);
-    let endpoints = own.iter().flat_map(|node| node.endpoints.clone()).collect::<Vec<_>>();
-    let mut kept = None;
-    if is_new {
-        follow_fabric(state, writes);
-        let entries = JobEntries {
-            holder: entries_holder(&job, &share),
-            entries: share.aggregation_entries,
-            endpoints,
-        };
-        kept = Some(state.collectives.reserve_for_job(entries, &mut writes.puts)?);
+    if !is_new {
+        return Ok(state.decide(ReserveJob { job, nodes, share }, writes)?.answer);
     }
+    let own = known.map_or(&nodes, |known| &known.nodes);
+    let tenant = share.account.as_ref().map_or_else(String::new, ToString::to_string);
+    let entries = JobEntries {
+        holder: HolderName { tenant, job: Some(job.to_string()) },
+        entries: share.aggregation_entries,
+        endpoints: own.iter().flat_map(|node| node.endpoints.clone()).collect(),
+    };
+    follow_fabric(state, writes);
+    let id = state.collectives.reserve_for_job(entries, &mut writes.puts)?;
+    share.reservation = Some(id.0);
     let decided = state.decide(ReserveJob { job, nodes, share }, writes);
-    if let (Err(_), Some(id)) = (&decided, kept) {
+    if decided.is_err() {
         state.collectives.cancel(id, &mut writes.puts);
     }
     Ok(decided?.answer)
-}
-
-/// The holder of the aggregation entries of a job.
-fn entries_holder(job: &JobName, share: &JobShare) -> HolderName {
-    let tenant = share.account.as_ref().map_or_else(String::new, ToString::to_string);
-    HolderName { tenant, job: Some(job.to_string()) }
 }
 
 fn change_topology(

@@ -14,6 +14,7 @@ mod flaps;
 mod groups;
 mod harness;
 mod hosts;
+mod job_entries;
 mod jobs;
 mod liveness;
 mod mgids;

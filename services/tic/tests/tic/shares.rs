@@ -13,7 +13,7 @@ use crate::jobs::{create, created, delete, nodes};
 const TOKEN: &str = "0123456789abcdef";
 const OTHER: &str = "0123456789abcdeF";
 
-fn reserve(job: &str, nodes: &[&str]) -> v1::ReserveJobRequest {
+pub(crate) fn reserve(job: &str, nodes: &[&str]) -> v1::ReserveJobRequest {
     v1::ReserveJobRequest {
         job: job.to_owned(),
         token: TOKEN.to_owned(),
@@ -22,11 +22,11 @@ fn reserve(job: &str, nodes: &[&str]) -> v1::ReserveJobRequest {
     }
 }
 
-async fn reserved(tic: &Tic, request: v1::ReserveJobRequest) -> Result<v1::Job, Status> {
+pub(crate) async fn reserved(tic: &Tic, request: v1::ReserveJobRequest) -> Result<v1::Job, Status> {
     Ok(tic.jobs().reserve_job(request).await?.into_inner().job.unwrap())
 }
 
-async fn job(tic: &Tic, job: &str) -> Result<v1::Job, Status> {
+pub(crate) async fn job(tic: &Tic, job: &str) -> Result<v1::Job, Status> {
     let request = v1::GetJobRequest { job: job.to_owned() };
     Ok(tic.jobs().get_job(request).await?.into_inner().job.unwrap())
 }
@@ -260,67 +260,4 @@ async fn bad_requests_are_refused_and_shut_out_nothing() {
     reserved(&tic, v1::ReserveJobRequest { group_count: 8, ..base() }).await.unwrap();
     let unknown = tic.jobs().delete_job(delete("nobody's")).await.unwrap_err();
     assert_eq!(reason(&unknown), "UNKNOWN_JOB");
-}
-
-/// Holder and number of entries of each reservation of aggregation entries.
-async fn kept(tic: &Tic) -> Vec<(String, String, u32)> {
-    let usage = tic.collectives().get_entry_usage(v1::GetEntryUsageRequest::default()).await;
-    let reservations = usage.unwrap().into_inner().reservations.into_iter();
-    let row = |one: v1::CollectiveReservation| {
-        let v1::CollectiveHolder { tenant, job } = one.holder.unwrap();
-        (tenant, job.unwrap_or_default(), one.entries)
-    };
-    reservations.map(row).collect()
-}
-
-#[tokio::test]
-async fn aggregation_entries_are_kept_for_a_job_until_it_ends() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("tic.redb");
-    let tic = Tic::on_file(&file).await;
-    tic.register(0).await;
-    let other = v1::CollectiveReservation {
-        holder: Some(v1::CollectiveHolder {
-            tenant: "chemistry".to_owned(),
-            job: Some("slurm-7".to_owned()),
-        }),
-        entries: 1,
-        endpoints: vec!["h0".to_owned()],
-        ..Default::default()
-    };
-    let request = v1::ReserveEntriesRequest { reservation: Some(other) };
-    tic.collectives().reserve_entries(request).await.unwrap();
-    let others = ("chemistry".to_owned(), "slurm-7".to_owned(), 1);
-
-    let request = v1::ReserveJobRequest {
-        account: "physics".to_owned(),
-        aggregation_entries: 3,
-        ..reserve("slurm-7", &["n0", "h1"])
-    };
-    let all = ("physics".to_owned(), "slurm-7".to_owned(), 3);
-    let first = reserved(&tic, request.clone()).await.unwrap();
-    assert_eq!(first.share.as_ref().unwrap().aggregation_entries, 3);
-    assert_eq!(kept(&tic).await, [others.clone(), all.clone()]);
-    let less = v1::ReserveJobRequest { aggregation_entries: 0, ..request.clone() };
-    assert_eq!(reserved(&tic, less).await.unwrap(), first, "a heartbeat need not repeat it");
-    let more = v1::ReserveJobRequest { aggregation_entries: 4, ..request.clone() };
-    assert_eq!(reason(&reserved(&tic, more).await.unwrap_err()), "JOB_EXISTS");
-
-    for (entries, why) in [(1_000, "NO_ROOM"), (70_000, "COLLECTIVE_INVALID")] {
-        let greedy =
-            v1::ReserveJobRequest { aggregation_entries: entries, ..reserve("greedy", &["n0"]) };
-        assert_eq!(reason(&reserved(&tic, greedy).await.unwrap_err()), why);
-        assert_eq!(job(&tic, "greedy").await.unwrap_err().code(), Code::NotFound);
-    }
-    created(&tic, create("placed", 1)).await.unwrap();
-    let moved =
-        v1::ReserveJobRequest { aggregation_entries: 2, ..reserve("placed", &["h3", "h2"]) };
-    assert_eq!(reason(&reserved(&tic, moved).await.unwrap_err()), "JOB_EXISTS");
-    assert_eq!(kept(&tic).await, [others.clone(), all.clone()], "refused calls keep nothing");
-    tic.kill().await;
-
-    let tic = Tic::on_file(&file).await;
-    assert_eq!(kept(&tic).await, [others.clone(), all]);
-    tic.jobs().delete_job(delete("slurm-7")).await.unwrap();
-    assert_eq!(kept(&tic).await, [others]);
 }

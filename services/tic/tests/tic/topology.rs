@@ -9,7 +9,7 @@ use v1::topology_service_client::TopologyServiceClient;
 
 use crate::harness::{Tic, join, reason, registration, setup};
 
-fn leaves(count: u32) -> Graph {
+pub(crate) fn leaves(count: u32) -> Graph {
     let text = format!("kind = 'leaf-spine'\nleaves = {count}\nspines = 2\nendpoints_per_leaf = 4");
     TopologySpec::parse(&text).unwrap().generate().unwrap()
 }
@@ -23,14 +23,16 @@ fn large_and_small() -> (Graph, Graph) {
     (large, small)
 }
 
-async fn start(store: StoreLocation) -> Tic {
+pub(crate) async fn start(store: StoreLocation) -> Tic {
     let mut setup = setup(store);
     setup.topology = TopologySource::Discovered;
     Tic::start(setup).await
 }
 
 /// Repeats a call while the TIC changes its topology, as every client does.
-async fn patiently<T>(mut call: impl AsyncFnMut() -> Result<T, Status>) -> Result<T, Status> {
+pub(crate) async fn patiently<T>(
+    mut call: impl AsyncFnMut() -> Result<T, Status>,
+) -> Result<T, Status> {
     loop {
         match call().await {
             Err(status)
@@ -63,7 +65,10 @@ impl Tic {
         .await
     }
 
-    async fn replace(&self, graph: &Graph) -> Result<v1::ReplaceTopologyResponse, Status> {
+    pub(crate) async fn replace(
+        &self,
+        graph: &Graph,
+    ) -> Result<v1::ReplaceTopologyResponse, Status> {
         let mut client = self.topologies().await;
         let chunk = ibnetdiscover::write(graph).into_bytes();
         patiently(async || {

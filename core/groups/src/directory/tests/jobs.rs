@@ -47,6 +47,7 @@ pub(super) fn reserve_job(job: &str) -> ReserveJob {
             account: None,
             groups: 2,
             aggregation_entries: 3,
+            reservation: None,
             steps: 1,
             token: token(TOKEN).hash(),
             ends: None,

@@ -27,8 +27,44 @@ pub(crate) enum CollectiveError {
         /// The refusal with names in place of numbers.
         text: String,
     },
-    #[error("endpoints: {endpoint} is not connected to a leaf switch")]
-    CutOff { endpoint: String },
-    #[error("entries: switch {switch} lacks {missing} of them")]
-    TooFewEntries { switch: String, missing: u32 },
+    #[error("{field}: {endpoint} is not connected to a leaf switch")]
+    CutOff { field: &'static str, endpoint: String },
+    #[error("{field}: switch {switch} lacks {missing} of them")]
+    TooFewEntries { field: &'static str, switch: String, missing: u32 },
+    #[error(
+        "{field}: {holder} may hold {limit} entries{}, and would have {needs}",
+        place(switch.as_ref())
+    )]
+    OverQuota {
+        field: &'static str,
+        /// The holder of the quota, in words.
+        holder: String,
+        limit: u32,
+        /// Entries that it would have.
+        needs: u32,
+        /// The switch that the limit is of; `None` if of all together.
+        switch: Option<String>,
+    },
+}
+
+fn place(switch: Option<&String>) -> String {
+    switch.map_or_else(String::new, |switch| format!(" of switch {switch}"))
+}
+
+impl CollectiveError {
+    /// Names the fields of a job's share in place of those of a reservation.
+    pub(super) fn of_job(mut self) -> Self {
+        match &mut self {
+            Self::CutOff { field, .. } => *field = "nodes",
+            Self::TooFewEntries { field, .. } | Self::OverQuota { field, .. } => {
+                *field = "aggregation_entries";
+            }
+            Self::Differs { .. }
+            | Self::UnknownGroup { .. }
+            | Self::LimitReached
+            | Self::UnknownEndpoint { .. }
+            | Self::Refused { .. } => {}
+        }
+        self
+    }
 }

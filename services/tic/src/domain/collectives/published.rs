@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use fabricast_collectives::ReservationId;
 use fabricast_proto::v1;
 use parking_lot::Mutex;
 use thiserror::Error;
@@ -17,6 +18,7 @@ pub(crate) struct Published {
     /// Grows with every change, across restarts.
     pub(crate) revision: u64,
     pub(crate) collectives: BTreeMap<String, Arc<v1::Collective>>,
+    pub(crate) reservations: BTreeSet<ReservationId>,
     /// The failed parts that the trees take into account.
     pub(crate) failed: BTreeSet<ElementKey>,
 }

@@ -3,15 +3,15 @@
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
 use std::sync::Arc;
 
 use fabricast_collectives::{
     Allocator, AllocatorState, CollectiveId, Demand, Fabric, Holder, JobId, Owner, Quota, Request,
-    Reservation, ReservationId, ReserveError, Service, Settings, SizeRange, TenantId, TreeId,
-    TreeKind,
+    Reservation, ReservationId, Service, Settings, SizeRange, TenantId, TreeId, TreeKind,
 };
 use fabricast_groups::directory::Directory;
-use fabricast_topology::{AggregationEntry, Faults, Graph};
+use fabricast_topology::{AggregationEntry, EndpointId, Faults, Graph};
 
 use crate::domain::collectives::error::{CollectiveError, MAX_COLLECTIVES, MAX_PROCESSES};
 use crate::domain::collectives::request::{CreateCollective, HolderName, ReserveEntries};
@@ -27,6 +27,8 @@ pub(super) struct CollectiveTable {
     names: BTreeMap<CollectiveId, String>,
     pub(super) ledger: Ledger,
     failed: BTreeSet<ElementKey>,
+    /// True if trees or reservations are not those in the store, which were of another topology.
+    pub(super) is_rebuilt: bool,
 }
 
 /// The part of one collective that the allocator does not keep.
@@ -43,8 +45,8 @@ struct Item {
 }
 
 impl CollectiveTable {
-    /// Reads the texts. Trees of another topology are built anew under new numbers; collectives
-    /// that do not fit this one at all are left out.
+    /// Reads the texts. Trees of another topology are built anew under new numbers; collectives and
+    /// reservations that do not fit this one at all are left out.
     pub(super) fn load(
         fabric: &Fabric,
         settings: &Settings,
@@ -85,11 +87,53 @@ impl CollectiveTable {
             names: BTreeMap::new(),
             ledger,
             failed: BTreeSet::new(),
+            is_rebuilt: !same && !texts.is_empty(),
         };
+        if !same {
+            table.reserve_again();
+        }
         for record in records {
             table.add(record, same);
         }
         table
+    }
+
+    /// Reserves what was reserved on another topology.
+    fn reserve_again(&mut self) {
+        let graph = Arc::clone(self.allocator.fabric().graph());
+        for (id, Reservation { holder, entries, .. }, _) in take(&mut self.ledger.reservations) {
+            let names = self.ledger.endpoints.remove(&id).unwrap_or_default();
+            let holder_text = wire::holder_text(&self.ledger, holder);
+            let known = names.iter().filter_map(|name| graph.find_endpoint(name));
+            let fabric = self.allocator.fabric();
+            let endpoints: Vec<_> = known.filter(|one| fabric.leaf_of(*one).is_some()).collect();
+            let left_out = names.len() - endpoints.len();
+            if endpoints.is_empty() {
+                tracing::warn!(
+                    reservation = id.0,
+                    holder = holder_text,
+                    left_out,
+                    "reservation ends: the fabric has none of its endpoints any more"
+                );
+                continue;
+            }
+            let reserved =
+                self.allocator.reserve_again(id, Reservation { holder, entries, endpoints });
+            match reserved {
+                Ok(()) => tracing::info!(
+                    reservation = id.0,
+                    holder = holder_text,
+                    left_out,
+                    "reservation follows a change of the topology"
+                ),
+                Err(error) => tracing::warn!(
+                    reservation = id.0,
+                    holder = holder_text,
+                    error = wire::not_reserved(&self.ledger, &graph, error).to_string(),
+                    "reservation ends: it does not fit the changed fabric"
+                ),
+            }
+        }
     }
 
     /// Adds a stored collective.
@@ -236,7 +280,9 @@ impl CollectiveTable {
             demand,
         };
         if let Err(refusal) = self.allocator.allocate(demanded) {
-            return Err(wire::refused(&self.ledger, refusal));
+            let refused = wire::refused(&self.ledger, refusal);
+            self.forget_unused();
+            return Err(refused);
         }
         self.ledger.next_id += 1;
         let (group, gn) = (request.group.to_string(), gn.0);
@@ -266,23 +312,18 @@ impl CollectiveTable {
         self.allocator.release(item.id).is_some()
     }
 
+    /// The fabric with its faults.
+    pub(super) fn fabric(&self) -> &Fabric {
+        self.allocator.fabric()
+    }
+
     pub(super) fn tenant_of(&self, name: &str) -> Option<&str> {
         self.items.get(name).map(|item| item.tenant.as_str())
     }
 
     pub(super) fn holder_of(&self, id: ReservationId) -> Option<String> {
-        let state = self.allocator.state_but_collectives();
-        let kept = state.reservations.into_iter().find(|(known, ..)| *known == id);
-        kept.map(|(_, kept, _)| wire::holder(&self.ledger, kept.holder).tenant)
-    }
-
-    pub(super) fn reservations_of(&self, holder: &HolderName) -> Vec<ReservationId> {
-        let state = self.allocator.state_but_collectives();
-        let of_it = state.reservations.into_iter().filter(|(_, kept, _)| {
-            let of_it = wire::holder(&self.ledger, kept.holder);
-            (&of_it.tenant, &of_it.job) == (&holder.tenant, &holder.job)
-        });
-        of_it.map(|(id, ..)| id).collect()
+        let kept = self.allocator.reservations().find(|(known, _)| *known == id);
+        kept.map(|(_, kept)| wire::holder(&self.ledger, kept.holder).tenant)
     }
 
     pub(super) fn of_group(&self, gn: u64) -> Vec<String> {
@@ -298,14 +339,10 @@ impl CollectiveTable {
         let ReserveEntries { holder, entries, endpoints } = request;
         let holder = self.holder(&holder);
         let reserved = self.allocator.reserve(Reservation { holder, entries, endpoints });
-        reserved.map_err(|error| match error {
-            ReserveError::CutOff { endpoint } => {
-                CollectiveError::CutOff { endpoint: graph.endpoint_name(endpoint).to_owned() }
-            }
-            ReserveError::TooFew { switch, missing } => {
-                let switch = graph.switch_name(switch).to_owned();
-                CollectiveError::TooFewEntries { switch, missing }
-            }
+        reserved.map_err(|error| {
+            let refused = wire::not_reserved(&self.ledger, graph, error);
+            self.forget_unused();
+            refused
         })
     }
 
@@ -316,6 +353,11 @@ impl CollectiveTable {
     pub(super) fn set_quota(&mut self, holder: &HolderName, quota: Quota) {
         let holder = self.holder(holder);
         self.allocator.set_quota(holder, quota);
+    }
+
+    /// Forgets the names of tenants and jobs that have nothing.
+    fn forget_unused(&mut self) {
+        self.ledger.retain(self.allocator.holders());
     }
 
     fn owner(&mut self, tenant: &str, job: &str) -> Owner {
@@ -347,9 +389,16 @@ impl CollectiveTable {
 
     /// The rest as it is stored.
     pub(super) fn ledger_text(&mut self, topology: &str) -> String {
+        self.forget_unused();
         let AllocatorState { reservations, quotas, next_tree, next_reservation, .. } =
             self.allocator.state_but_collectives();
+        let graph = self.allocator.fabric().graph();
+        let names = |endpoints: &[EndpointId]| {
+            endpoints.iter().map(|one| graph.endpoint_name(*one).to_owned()).collect()
+        };
+        let endpoints = reservations.iter().map(|(id, kept, _)| (*id, names(&kept.endpoints)));
         let ledger = &mut self.ledger;
+        ledger.endpoints = endpoints.collect();
         topology.clone_into(&mut ledger.topology);
         (ledger.next_tree, ledger.next_reservation) = (next_tree, next_reservation);
         (ledger.reservations, ledger.quotas) = (reservations, quotas);

@@ -1,9 +1,11 @@
 //! Encodes collectives for the store: one JSON text for each, and one for the rest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fabricast_collectives::{Collective, Holder, Quota, Reservation, ReservationId, TreeId};
+use fabricast_collectives::{
+    Collective, Holder, JobId, Quota, Reservation, ReservationId, TenantId, TreeId,
+};
 use fabricast_topology::SwitchId;
 use serde::{Deserialize, Serialize};
 
@@ -51,11 +53,14 @@ pub(super) struct Ledger {
     pub(super) next_id: u64,
     pub(super) next_tree: u32,
     pub(super) next_reservation: u32,
-    /// The index is a tenant's number.
-    pub(super) tenants: Vec<String>,
-    /// Tenant and name; the index is a job's number.
-    pub(super) jobs: Vec<(u64, String)>,
+    /// The index is a tenant's number, which is free again once nothing belongs to it.
+    pub(super) tenants: Vec<Option<String>>,
+    /// Tenant and name; the index is a job's number, as above.
+    pub(super) jobs: Vec<Option<(u64, String)>>,
     pub(super) reservations: Vec<(ReservationId, Reservation, Vec<SwitchId>)>,
+    /// Names of the endpoints of reservations, whose numbers are others on another topology.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) endpoints: BTreeMap<ReservationId, Vec<String>>,
     pub(super) quotas: Vec<(Holder, Quota)>,
 }
 
@@ -91,12 +96,59 @@ impl Ledger {
         let is_it = |(of, job): &(u64, String)| *of == tenant && job == name;
         number(&mut self.jobs, is_it, || (tenant, name.to_owned()))
     }
+
+    /// Returns the name of a tenant.
+    pub(super) fn tenant_name(&self, tenant: TenantId) -> Option<&str> {
+        self.tenants.get(usize::try_from(tenant.0).ok()?)?.as_deref()
+    }
+
+    /// Returns the name of a job.
+    pub(super) fn job_name(&self, job: JobId) -> Option<&str> {
+        let (_, name) = self.jobs.get(usize::try_from(job.0).ok()?)?.as_ref()?;
+        Some(name)
+    }
+
+    /// Forgets the names of all tenants and jobs but these holders.
+    pub(super) fn retain(&mut self, holders: impl Iterator<Item = Holder>) {
+        let (mut tenants, mut jobs) = (BTreeSet::new(), BTreeSet::new());
+        for holder in holders {
+            match holder {
+                Holder::Tenant(tenant) => _ = tenants.insert(tenant.0),
+                Holder::Job(owner) => {
+                    tenants.insert(owner.tenant.0);
+                    jobs.insert(owner.job.0);
+                }
+            }
+        }
+        forget(&mut self.tenants, &tenants);
+        forget(&mut self.jobs, &jobs);
+    }
 }
 
-fn number<T>(list: &mut Vec<T>, is_it: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> u64 {
-    let index = list.iter().position(is_it).unwrap_or_else(|| {
-        list.push(new());
-        list.len() - 1
+fn number<T>(
+    list: &mut Vec<Option<T>>,
+    is_it: impl Fn(&T) -> bool,
+    new: impl FnOnce() -> T,
+) -> u64 {
+    let known = list.iter().position(|one| one.as_ref().is_some_and(&is_it));
+    let index = known.unwrap_or_else(|| {
+        let free = list.iter().position(Option::is_none).unwrap_or(list.len());
+        if free == list.len() {
+            list.push(None);
+        }
+        list[free] = Some(new());
+        free
     });
     u64::try_from(index).expect("an index fits in 64 bits")
+}
+
+/// Frees all places but these.
+fn forget<T>(list: &mut Vec<Option<T>>, used: &BTreeSet<u64>) {
+    for (place, one) in (0..).zip(list.iter_mut()) {
+        if !used.contains(&place) {
+            *one = None;
+        }
+    }
+    let rest = used.last().map_or(0, |last| last.saturating_add(1));
+    list.truncate(usize::try_from(rest).unwrap_or(usize::MAX));
 }

@@ -1,6 +1,6 @@
 //! Collectives and trees as messages.
 
-use fabricast_collectives::{Fallback, Holder, Operation, Refusal};
+use fabricast_collectives::{Fallback, Holder, Operation, Refusal, ReserveError};
 use fabricast_proto::v1;
 use fabricast_proto::v1::aggregation_node::Kind;
 use fabricast_topology::{AggregationEntry, AggregationNode, Graph};
@@ -60,22 +60,17 @@ pub(crate) fn read_operation(number: i32) -> Option<Operation> {
 }
 
 pub(super) fn holder(ledger: &Ledger, holder: Holder) -> v1::CollectiveHolder {
-    let tenant = |number: u64| {
-        let place = usize::try_from(number).ok();
-        place.and_then(|place| ledger.tenants.get(place)).cloned().unwrap_or_default()
-    };
+    let tenant = |tenant| ledger.tenant_name(tenant).unwrap_or_default().to_owned();
     match holder {
-        Holder::Tenant(one) => v1::CollectiveHolder { tenant: tenant(one.0), job: None },
+        Holder::Tenant(one) => v1::CollectiveHolder { tenant: tenant(one), job: None },
         Holder::Job(owner) => {
-            let place = usize::try_from(owner.job.0).ok();
-            let job = place.and_then(|place| ledger.jobs.get(place));
-            let job = job.map(|(_, name)| name.clone()).unwrap_or_default();
-            v1::CollectiveHolder { tenant: tenant(owner.tenant.0), job: Some(job) }
+            let job = ledger.job_name(owner.job).unwrap_or_default().to_owned();
+            v1::CollectiveHolder { tenant: tenant(owner.tenant), job: Some(job) }
         }
     }
 }
 
-fn holder_text(ledger: &Ledger, one: Holder) -> String {
+pub(super) fn holder_text(ledger: &Ledger, one: Holder) -> String {
     let v1::CollectiveHolder { tenant, job } = holder(ledger, one);
     match job {
         None => format!("tenant '{tenant}'"),
@@ -111,4 +106,26 @@ pub(super) fn refused(ledger: &Ledger, refusal: Refusal) -> CollectiveError {
         Refusal::NoSwitchTree { why } => format!("no switch tree: {}", fallback(ledger, why)),
     };
     CollectiveError::Refused { refusal, text }
+}
+
+/// The refusal of a reservation with names in place of numbers.
+pub(super) fn not_reserved(ledger: &Ledger, graph: &Graph, error: ReserveError) -> CollectiveError {
+    let switch_name = |switch| graph.switch_name(switch).to_owned();
+    match error {
+        ReserveError::CutOff { endpoint } => {
+            let endpoint = graph.endpoint_name(endpoint).to_owned();
+            CollectiveError::CutOff { field: "reservation.endpoints", endpoint }
+        }
+        ReserveError::TooFew { switch, missing } => {
+            let (field, switch) = ("reservation.entries", switch_name(switch));
+            CollectiveError::TooFewEntries { field, switch, missing }
+        }
+        ReserveError::Quota { holder, limit, needs, switch } => CollectiveError::OverQuota {
+            field: "reservation.entries",
+            holder: holder_text(ledger, holder),
+            limit,
+            needs,
+            switch: switch.map(switch_name),
+        },
+    }
 }

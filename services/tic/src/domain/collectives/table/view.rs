@@ -19,6 +19,7 @@ impl CollectiveTable {
         Published {
             revision: self.ledger.revision,
             collectives: shown.collect(),
+            reservations: self.allocator.reservations().map(|(id, _)| id).collect(),
             failed: self.failed.clone(),
         }
     }
