@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define TEXT_SIZE 512
+#define NO_SIZE "the server does not know the number of ranks"
 
 static _Thread_local char error_text[TEXT_SIZE];
 static _Atomic unsigned calls;
@@ -79,19 +80,18 @@ static pmix_status_t put(const call_t *call, const char *what, const char *text)
     return status;
 }
 
-/* Waits for all ranks, and takes what they have published. */
+/* Waits for all ranks, and takes what they have published. Waits also where this rank could not
+ * publish: the others wait for it. */
 static pmix_status_t fence(const call_t *call)
 {
     pmix_info_t info;
     bool collect = true;
-    pmix_status_t status = PMIx_Commit();
+    pmix_status_t committed = PMIx_Commit(), status;
 
-    if (status != PMIX_SUCCESS)
-        return status;
     PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
     status = PMIx_Fence(&call->all, 1, &info, 1);
     PMIX_INFO_DESTRUCT(&info);
-    return status;
+    return committed == PMIX_SUCCESS ? status : committed;
 }
 
 /* Returns a text that a rank has published, to be freed; NULL if there is none. */
@@ -135,36 +135,50 @@ static void make_name(const call_t *call, char *name)
              has_job ? job : "", call->self.nspace, (long)getpid(), call->number);
 }
 
-/* Joins the group that rank 0 has named, and publishes which member that makes, or why there is
- * none. */
-static pmix_status_t join(const call_t *call, const fabricast_client *client, const char *name,
-                          fabricast_group **group)
+/* Joins the group that rank 0 has named; returns why there is no member, or NULL. */
+static const char *join_named(const call_t *call, const fabricast_client *client,
+                              fabricast_group **group)
 {
-    char text[TEXT_SIZE], *named;
-    pmix_status_t status = PMIX_SUCCESS;
+    char *named = get(call, 0, "group");
+    const char *why = NULL;
+
+    if (client == NULL)
+        why = "has not attached";
+    else if (named == NULL)
+        why = "got no name of a group";
+    else if (fabricast_join(client, named, group) != FABRICAST_OK)
+        why = fabricast_error_text();
+    free(named);
+    return why;
+}
+
+/* Joins the group that rank 0 has named, and publishes which member that makes, or why there is
+ * none. Takes part in both fences, whatever fails: the other ranks wait in them. */
+static pmix_status_t join(const call_t *call, const fabricast_client *client, const char *name,
+                          uint32_t size, fabricast_group **group)
+{
+    char text[TEXT_SIZE];
+    const char *why;
+    pmix_status_t status = PMIX_SUCCESS, next;
 
     if (call->self.rank == 0) {
         make_name(call, text);
         status = put(call, "group", name == NULL ? text : name);
     }
+    next = fence(call);
     if (status == PMIX_SUCCESS)
-        status = fence(call);
+        status = next;
     if (status != PMIX_SUCCESS)
-        return status;
-    named = get(call, 0, "group");
-    *group = NULL;
-    if (client == NULL)
-        status = put(call, "why", "has not attached");
-    else if (named == NULL)
-        status = put(call, "why", "got no name of a group");
-    else if (fabricast_join(client, named, group) != FABRICAST_OK)
-        status = put(call, "why", fabricast_error_text());
-    else {
+        why = PMIx_Error_string(status);
+    else
+        why = size == 0 ? NO_SIZE : join_named(call, client, group);
+    if (why == NULL)
         snprintf(text, sizeof text, "%lu", (unsigned long)fabricast_group_rank(*group));
-        status = put(call, "member", text);
-    }
-    free(named);
-    return status == PMIX_SUCCESS ? fence(call) : status;
+    next = put(call, why == NULL ? "member" : "why", why == NULL ? text : why);
+    if (status == PMIX_SUCCESS)
+        status = next;
+    next = fence(call);
+    return status == PMIX_SUCCESS ? next : status;
 }
 
 /* Reads which member each rank is. */
@@ -194,15 +208,16 @@ fabricast_code fabricast_pmix_join(const fabricast_client *client, const char *n
     uint32_t size;
     fabricast_code code;
 
+    *group = NULL;
     if (status != PMIX_SUCCESS)
         return failed_in_pmix("no server", status);
     PMIX_LOAD_PROCID(&call.all, call.self.nspace, PMIX_RANK_WILDCARD);
     size = job_size(&call);
-    status = join(&call, client, name, group);
+    status = join(&call, client, name, size, group);
     if (status != PMIX_SUCCESS)
         code = failed_in_pmix("tell the other ranks", status);
     else if (size == 0)
-        code = failed(FABRICAST_SYSTEM, "PMIx: the server does not know the number of ranks");
+        code = failed(FABRICAST_SYSTEM, "PMIx: %s", NO_SIZE);
     else
         code = read_members(&call, size, members);
     if (code != FABRICAST_OK && *group != NULL) {
@@ -221,6 +236,7 @@ fabricast_code fabricast_pmix_attach(const char *socket, const char *node,
     pmix_status_t status = initialize(&self);
     fabricast_code code;
 
+    *client = NULL;
     if (status != PMIX_SUCCESS)
         return failed_in_pmix("no server", status);
     snprintf(process, sizeof process, "%.200s.%u-%ld", self.nspace, self.rank, (long)getpid());
@@ -234,13 +250,17 @@ uint32_t fabricast_pmix_size(void)
 {
     call_t call = {0};
     pmix_status_t status = initialize(&call.self);
+    uint32_t size;
 
     if (status != PMIX_SUCCESS) {
         failed_in_pmix("no server", status);
         return 0;
     }
     PMIX_LOAD_PROCID(&call.all, call.self.nspace, PMIX_RANK_WILDCARD);
-    return job_size(&call);
+    size = job_size(&call);
+    if (size == 0)
+        failed(FABRICAST_SYSTEM, "PMIx: %s", NO_SIZE);
+    return size;
 }
 
 fabricast_code fabricast_pmix_leave(fabricast_group *group)

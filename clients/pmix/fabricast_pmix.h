@@ -13,7 +13,8 @@
 extern "C" {
 #endif
 
-/* Returns the number of ranks of the job; 0 if there is no PMIx server. */
+/* Returns the number of ranks of the job; 0 if there is no PMIx server, or it does not know the
+ * number: fabricast_pmix_error_text() tells which. */
 uint32_t fabricast_pmix_size(void);
 
 /* Attaches the process under a name of its own, which has the number of its job and its rank.
@@ -24,11 +25,13 @@ fabricast_code fabricast_pmix_attach(const char *socket, const char *node,
 
 /* Puts all ranks of the job that the launcher has started into one group, and tells each which
  * member every rank is. All ranks have to call it, in the same order where they call it several
- * times. If one of them cannot join, it fails at all, and none is a member.
+ * times. If one of them cannot join, the call fails on every rank, with that rank and its reason,
+ * and none is a member. Only a rank without a PMIx server cannot tell the others.
  *
  * client: the attached process; NULL if it could not attach, which fails all ranks.
  * name: name of the group, as rank 0 gives it; NULL for one of this call's own, which begins with
  *     "job/" and FABRICAST_JOB where that is set, else with "pmix/".
+ * group: NULL after a failure.
  * members: room for fabricast_pmix_size() numbers; the rank in the group of each rank of the job.
  *     NULL if they are not wanted. */
 fabricast_code fabricast_pmix_join(const fabricast_client *client, const char *name,

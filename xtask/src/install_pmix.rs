@@ -83,3 +83,60 @@ fn flags() -> Option<[Vec<String>; 2]> {
     };
     Some([ask("--cflags")?, ask("--libs")?])
 }
+
+#[cfg(test)]
+mod tests {
+    mod needs_openmpi {
+        use std::path::Path;
+        use std::process::Command;
+
+        use super::super::flags;
+
+        /// Runs three ranks, one of which fails as `case` says; returns what they print.
+        fn run(program: &Path, case: &str) -> Vec<String> {
+            // None of them may wait for one that has failed.
+            let mut mpirun = Command::new("timeout");
+            mpirun.args(["60", "mpirun", "--oversubscribe", "-n", "3"]).arg(program).arg(case);
+            mpirun.envs(["", "_CONFIRM"].map(|end| (format!("OMPI_ALLOW_RUN_AS_ROOT{end}"), "1")));
+            let output = mpirun.output().unwrap();
+            assert!(output.status.success(), "{case}: {output:?}");
+            let text = String::from_utf8(output.stdout).unwrap();
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            lines.sort_unstable();
+            lines
+        }
+
+        #[test]
+        fn a_rank_that_fails_keeps_no_other_waiting_and_all_say_why() {
+            let folder = tempfile::tempdir().unwrap();
+            let program = folder.path().join("failing");
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients");
+            let [includes, libraries] = flags().expect("PMIx comes with Open MPI");
+            let mut compiler = Command::new("cc");
+            compiler.args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-pthread"]);
+            compiler.arg("-I").arg(source.join("c/include")).args(includes);
+            compiler.arg(source.join("pmix/tests/failing.c"));
+            compiler.arg(source.join("pmix/fabricast_pmix.c")).args(libraries);
+            compiler.args(["-Wl,--wrap=PMIx_Put,--wrap=PMIx_Commit", "-o"]).arg(&program);
+            assert!(compiler.status().unwrap().success());
+
+            assert_eq!(
+                run(&program, "none"),
+                [0, 1, 2].map(|rank| format!("rank {rank} joined: "))
+            );
+            for (case, failing, why, others) in [
+                ("attach", 1, "rank 1: has not attached", "rank 1: has not attached"),
+                ("join", 1, "rank 1: the agent refuses it", "rank 1: the agent refuses it"),
+                ("group", 0, "PMIx: tell the other ranks: ERROR", "rank 0: ERROR"),
+                ("member", 1, "PMIx: tell the other ranks: ERROR", "rank 1: says nothing"),
+                ("commit", 1, "PMIx: tell the other ranks: ERROR", "rank 1: says nothing"),
+            ] {
+                let expected = [0, 1, 2].map(|rank| {
+                    let why = if rank == failing { why } else { others };
+                    format!("rank {rank} failed: {why}")
+                });
+                assert_eq!(run(&program, case), expected, "{case}");
+            }
+        }
+    }
+}
