@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use crate::calls::{Calls, text};
-use crate::snapshot::{Snapshot, Source};
+use crate::snapshot::{Records, Snapshot, Source};
 
 /// Time between two readings of the route service's state.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -69,14 +69,14 @@ pub(crate) async fn follow_records(calls: Calls, shared: Shared) {
 /// - `known`: SHA-256 of the topology that the state has.
 async fn watch_records(calls: &Calls, shared: &Shared, known: &mut Vec<u8>) -> Result<(), String> {
     let mut stream = calls.watch().await.map_err(|error| text(&error))?;
-    let mut first = Vec::new();
+    let mut first = Records::default();
     loop {
         let message = stream.message().await.map_err(|status| text(&RpcError::from(status)))?;
         let Some(message) = message else { return Ok(()) };
         if !message.snapshot {
             shared.change(|now| {
                 now.revision = message.revision;
-                now.apply(message.changes, true);
+                now.apply(message.changes);
             });
             continue;
         }
@@ -85,28 +85,23 @@ async fn watch_records(calls: &Calls, shared: &Shared, known: &mut Vec<u8>) -> R
             shared.change(|now| now.set_fabric(fabric));
             known.clone_from(&message.topology_sha256);
         }
-        first.extend(message.changes.into_iter().filter(is_shown));
+        first.add(message.changes);
         if message.snapshot_end {
-            let changes = std::mem::take(&mut first);
+            let records = std::mem::take(&mut first);
             shared.change(|now| {
                 now.set_problem(Source::Records, None);
                 now.revision = message.revision;
-                now.replace_records(changes);
+                now.replace_records(records);
             });
         }
     }
-}
-
-/// False for members, which are many, and are only fetched for the page of a group.
-fn is_shown(change: &v1::DirectoryChange) -> bool {
-    use v1::directory_change::Kind;
-    !matches!(change.kind, Some(Kind::Joined(_) | Kind::Left(_)) | None)
 }
 
 async fn download(calls: &Calls) -> Result<Arc<Fabric>, String> {
     let topology = calls.topology().await.map_err(|error| text(&error))?;
     let read = move || {
         let graph = ibnetdiscover::read(&topology).map_err(|error| error.to_string())?;
+        drop(topology);
         Ok(Arc::new(Fabric::new(Arc::new(graph))))
     };
     tokio::task::spawn_blocking(read).await.map_err(|error| error.to_string())?

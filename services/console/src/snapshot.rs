@@ -54,6 +54,31 @@ pub(crate) struct Snapshot {
     pub(crate) rates: Option<Arc<Result<Rates, String>>>,
 }
 
+/// All records of the TIC, put together message by message. The changes that they come as would
+/// take tens of megabytes more.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    groups: BTreeMap<u64, Arc<v1::Group>>,
+    nodes: BTreeMap<String, Arc<v1::Node>>,
+    failed: Vec<v1::Element>,
+}
+
+impl Records {
+    /// Adds records of a snapshot; members, which are many, are only fetched for the page of a
+    /// group.
+    pub(crate) fn add(&mut self, records: Vec<v1::DirectoryChange>) {
+        for record in records.into_iter().filter_map(|record| record.kind) {
+            match record {
+                Kind::Group(group) => drop(self.groups.insert(group.gn, Arc::new(group))),
+                Kind::Node(node) => drop(self.nodes.insert(node.name.clone(), Arc::new(node))),
+                Kind::FailedElements(list) => self.failed = list.elements,
+                // Nothing is deleted in a snapshot.
+                Kind::DeletedGn(_) | Kind::RemovedNode(_) | Kind::Joined(_) | Kind::Left(_) => {}
+            }
+        }
+    }
+}
+
 /// A source of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Source {
@@ -118,10 +143,11 @@ impl News {
 
 impl Snapshot {
     /// Puts all records of the TIC in place of those that were known.
-    pub(crate) fn replace_records(&mut self, records: Vec<v1::DirectoryChange>) {
-        let before = std::mem::take(&mut self.groups);
-        self.nodes = Arc::default();
-        self.apply(records, false);
+    pub(crate) fn replace_records(&mut self, records: Records) {
+        let Records { groups, nodes, failed } = records;
+        let before = std::mem::replace(&mut self.groups, Arc::new(groups));
+        self.nodes = Arc::new(nodes);
+        self.put_failed(failed);
         let at = SystemTime::now();
         for (gn, group) in self.groups.iter() {
             if let Some(before) = before.get(gn) {
@@ -132,9 +158,7 @@ impl Snapshot {
     }
 
     /// Applies changes of the records.
-    ///
-    /// - `is_news`: they have happened since the console began.
-    pub(crate) fn apply(&mut self, changes: Vec<v1::DirectoryChange>, is_news: bool) {
+    pub(crate) fn apply(&mut self, changes: Vec<v1::DirectoryChange>) {
         let mut events = Vec::new();
         for change in changes.into_iter().filter_map(|change| change.kind) {
             match change {
@@ -161,10 +185,8 @@ impl Snapshot {
                 Kind::Joined(_) | Kind::Left(_) => {} // the group's record has their number
             }
         }
-        if is_news {
-            for news in events {
-                self.tell(news);
-            }
+        for news in events {
+            self.tell(news);
         }
     }
 
@@ -313,13 +335,19 @@ mod tests {
         vec![v1::DirectoryChange { kind }]
     }
 
+    fn records(changes: Vec<v1::DirectoryChange>) -> Records {
+        let mut records = Records::default();
+        records.add(changes);
+        records
+    }
+
     #[test]
     fn failures_and_repairs_are_told_once() {
         let mut snapshot = Snapshot::default();
-        snapshot.apply(failed(&[1]), false);
+        snapshot.replace_records(records(failed(&[1])));
         assert!(snapshot.events.is_empty(), "what was there before is no news");
-        snapshot.apply(failed(&[1, 2]), true);
-        snapshot.apply(failed(&[2]), true);
+        snapshot.apply(failed(&[1, 2]));
+        snapshot.apply(failed(&[2]));
         let texts: Vec<&str> = snapshot.events.iter().map(|event| event.text.as_str()).collect();
         assert_eq!(texts, ["link S-1:1 works again", "link S-1:2 failed"]);
     }
@@ -335,10 +363,10 @@ mod tests {
         };
         let mut snapshot = Snapshot::default();
         let moves = |snapshot: &Snapshot, gn| snapshot.histories.of(gn).count();
-        snapshot.replace_records(vec![record(1, 0), record(2, 0), record(3, 0)]);
+        snapshot.replace_records(records(vec![record(1, 0), record(2, 0), record(3, 0)]));
         assert_eq!(moves(&snapshot, 1), 0, "where it was at the start is no move");
-        snapshot.apply(vec![record(1, 1), record(3, 1)], true);
-        snapshot.replace_records(vec![record(1, 1), record(2, 2)]);
+        snapshot.apply(vec![record(1, 1), record(3, 1)]);
+        snapshot.replace_records(records(vec![record(1, 1), record(2, 2)]));
         assert_eq!([1, 2].map(|gn| moves(&snapshot, gn)), [1, 1]);
         assert_eq!(moves(&snapshot, 3), 0, "it ended while nobody watched");
     }

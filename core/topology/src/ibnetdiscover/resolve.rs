@@ -87,6 +87,8 @@ pub(super) fn resolve(lines: Lines<'_>) -> Result<Graph, ReadError> {
             builder.link(here, there).expect("claims agree");
         }
     }
+    // Of a large fabric the lines take more than the graph, whose indexes are built last.
+    drop((claims, resolver));
     Ok(builder.build().expect("node ids differ by key, so by text"))
 }
 
