@@ -129,12 +129,18 @@ async fn run(options: Options) -> Result<ExitCode> {
     submit(&plane, &measured).await?;
     let took = began.elapsed();
     watcher.abort();
+    let watched = watcher.await;
     let swept = plane.sweep().await?;
     let left = plane.left().await?;
     let mut measured = measured.lock();
     measured.swept += swept;
+    match watched {
+        Err(error) if error.is_cancelled() => {}
+        Err(error) => measured.failures.push(format!("watcher: {error}")),
+        Ok(ended) => measured.failures.push(format!("watcher ended early: {ended:?}")),
+    }
     print(&plane.options, &mut measured, took);
-    let over = measured.most_reserved > u64::from(ENTRIES);
+    let over = measured.most_reserved.max(measured.most_used) > u64::from(ENTRIES);
     println!("left after the sweep: {left:?}");
     println!("failures: {}", measured.failures.len());
     measured.failures.iter().take(5).for_each(|failure| println!("failed: {failure}"));
@@ -159,9 +165,8 @@ async fn submit(plane: &Arc<ControlPlane>, measured: &Shared) -> Result<()> {
         let placed = match last.take().filter(|_| !is_alone) {
             Some(placed) => placed,
             None => {
-                // In front, so that jobs get nodes of a few leaf switches together.
-                // A job waits for its nodes, as in a queue. Nodes stay together, so that a job is
-                // on few leaf switches.
+                // A job waits for its nodes, as in a queue. It takes them from the front, and they
+                // come back together at the end, so that a job is on few leaf switches.
                 while free.len() < options.nodes || !returns.is_empty() {
                     let nodes: Vec<String> = returns.recv().await.context("no job has nodes")?;
                     free.extend(nodes);
