@@ -92,18 +92,31 @@ impl Slurm {
         list["jobs"].as_array().cloned().unwrap_or_default()
     }
 
-    /// Waits until so many jobs have shares, and so many groups exist.
+    /// The jobs that aggregation entries are reserved for.
+    fn aggregating(&self) -> Vec<Value> {
+        let usage = self.ok("$FABRICAST collective usage --format json");
+        let usage: Value = serde_json::from_str(&usage).expect("JSON");
+        let reservations = usage["reservations"].as_array().cloned().unwrap_or_default();
+        reservations.iter().map(|one| one["holder"]["job"].clone()).collect()
+    }
+
+    /// Waits until so many jobs have shares, and so many groups exist, and until nothing is
+    /// reserved for a job that has no share.
     fn has(&self, jobs: usize, groups: usize) {
         let started = Instant::now();
         loop {
             let list = self.ok("$FABRICAST group list --format json");
             let list: Value = serde_json::from_str(&list).expect("JSON");
-            let found = (self.jobs().len(), list["groups"].as_array().map_or(0, Vec::len));
-            if found == (jobs, groups) {
+            let known: Vec<Value> = self.jobs().iter().map(|job| job["name"].clone()).collect();
+            let leaked = self.aggregating().into_iter().filter(|job| !known.contains(job));
+            let found = (known.len(), list["groups"].as_array().map_or(0, Vec::len));
+            let leaked: Vec<Value> = leaked.collect();
+            if found == (jobs, groups) && leaked.is_empty() {
                 return;
             }
             let log = self.read("hooks.log");
-            assert!(started.elapsed() < LIMIT, "{found:?}, not {:?}\n{log}", (jobs, groups));
+            let wanted = (jobs, groups);
+            assert!(started.elapsed() < LIMIT, "{found:?}, not {wanted:?}, {leaked:?}\n{log}");
         }
     }
 
@@ -237,9 +250,11 @@ fn a_job_over_its_quota_is_warned_or_does_not_run(slurm: &Slurm) {
 }
 
 fn jobs_end_in_many_ways(slurm: &Slurm) {
-    let array = slurm.submit("-n1 --array=1-3 --account=physics --fabricast --fabricast-groups=1");
+    let array = slurm
+        .submit("-n1 --array=1-3 --account=physics --fabricast-groups=1 --fabricast-aggregation=1");
     let single = slurm.submit("-N2 -n2 --account=chemistry --fabricast=require");
     slurm.has(4, 4);
+    assert_eq!(slurm.aggregating().len(), 3);
     let mut accounts: Vec<Value> =
         slurm.jobs().iter().map(|job| job["share"]["account"].clone()).collect();
     accounts.sort_by_key(ToString::to_string);
@@ -254,9 +269,10 @@ fn jobs_end_in_many_ways(slurm: &Slurm) {
 
 fn crashes_leak_nothing_after_a_sweep(slurm: &Slurm) {
     for _ in 0..2 {
-        slurm.submit("-N1 -n1 --fabricast --fabricast-groups=1");
+        slurm.submit("-N1 -n1 --fabricast-groups=1 --fabricast-aggregation=1");
     }
     slurm.has(2, 2);
+    assert_eq!(slurm.aggregating().len(), 2);
     for node in 0..8 {
         slurm.kill(&format!("slurmd.h{node}.pid"));
     }

@@ -77,10 +77,11 @@ pub(crate) struct QuotaArgs {
     /// Largest number of collectives; more are refused.
     #[arg(long, value_name = "N")]
     collectives: Option<u32>,
-    /// Largest number of entries in all switches together; collectives beyond it use adapter trees.
+    /// Largest number of entries in all switches together, in use or reserved; collectives beyond
+    /// it use adapter trees.
     #[arg(long, value_name = "N")]
     entries: Option<u32>,
-    /// Largest number of entries in any one switch.
+    /// Largest number of entries in any one switch, in use or reserved.
     #[arg(long, value_name = "N")]
     entries_per_switch: Option<u16>,
     #[command(flatten)]
