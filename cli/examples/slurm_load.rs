@@ -232,7 +232,7 @@ impl ControlPlane {
         let (known, forming) = (Mutex::default(), Semaphore::new(2));
         let plane = Self { options, address, channel, forming, folder, known, _child: child };
         let began = Instant::now();
-        // Until the last node of the topology has registered.
+        // Until the last node of the topology is up.
         while !plane.is_ready().await.unwrap_or(false) {
             ensure!(began.elapsed() < REST, "the control plane does not serve");
             tokio::time::sleep(Duration::from_millis(200)).await;
@@ -244,8 +244,9 @@ impl ControlPlane {
         let (is_healthy, ..) = self.call(&["health"]).await?;
         let (_, text, _) = self.call(&["node", "list", "--format", "json"]).await?;
         let list: Value = serde_json::from_str(&text)?;
-        let registered = list["nodes"].as_array().map_or(0, Vec::len);
-        Ok(is_healthy && registered >= hostlist::expand(&self.lists().await?.join(","))?.len())
+        let is_up = |node: &&Value| node["state"] == "NODE_STATE_UP";
+        let up = list["nodes"].as_array().map_or(0, |nodes| nodes.iter().filter(is_up).count());
+        Ok(is_healthy && up >= hostlist::expand(&self.lists().await?.join(","))?.len())
     }
 
     /// Runs the command line; returns if it succeeded, and its output and errors.
