@@ -432,3 +432,21 @@ impl NodeMessages {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_a_links_queue_is_left_to_frames_that_cannot_wait() {
+        let (frames, _queue) = mpsc::channel(4);
+        let stream = LinkStream { id: 1, is_preferred: true, frames };
+        let take = || stream.frames.clone().try_reserve_owned().ok();
+        let _taken = (take(), take());
+        assert!(stream.has_room());
+        let third = take();
+        assert!(!stream.has_room());
+        drop(third);
+        assert!(stream.has_room());
+    }
+}

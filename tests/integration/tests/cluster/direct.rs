@@ -1,11 +1,12 @@
 //! The direct path: processes that run the message layer of their members themselves.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_client::{Client, Error, Group, Message, Path, Reduction};
 use fabricast_groups::{Pn, Revision};
 use fabricast_integration::{Cluster, Layout, eventually, soon};
-use fabricast_messages::{Body, Hello, RosterChange};
+use fabricast_messages::{Body, Hello, Part, RosterChange, Source};
 use fabricast_proto::v1;
 use fabricast_proto::v1::process_service_client::ProcessServiceClient;
 use fabricast_rpc::reason_of;
@@ -344,9 +345,13 @@ async fn a_process_that_takes_no_frames_or_sends_many_cuts_no_link_of_others() {
             link = links(&place)[0];
         }
     } // Frames that it sends wait at its agent, not in the queue of the link.
-    let query = v1::DirectFrame { link, ..frame(&Body::Query { number: 1 }) };
-    for _ in 0..4 {
-        let frames = vec![query.clone(); 2_000];
+    // They are of nobody's message, and more than the queue holds.
+    let source = Source { pn: Pn(u32::MAX), life };
+    let payload = vec![7; 4_000];
+    let part = Part { source, number: 1, floor: 0, first: true, last: true, payload };
+    let part = v1::DirectFrame { link, ..frame(&Body::Part(Arc::new(part))) };
+    for _ in 0..10 {
+        let frames = vec![part.clone(); 2_000];
         flooded.requests.send(v1::OpenDirectPathRequest { frames, ..Default::default() }).unwrap();
     }
     // The witness is told of every change of its links.
