@@ -52,7 +52,7 @@ pub fn latest() -> Vec<AuditLine> {
 
 /// The place of a line in [`LATEST`].
 fn kind(caller: &str, code: &str) -> usize {
-    // The others that people have are those of readers and tenants.
+    // Readers change nothing, so all their lines are refusals.
     let role = caller.split('/').next().unwrap_or_default();
     match (role, code) {
         ("tenant" | "tenant-admin", "OK") => OF_TENANTS,

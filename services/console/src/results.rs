@@ -196,10 +196,12 @@ fn read(files: &[FileStamp]) -> io::Result<ResultFiles> {
         }
         left -= bytes;
         let text = text(path, MAX_BYTES)?;
-        match () {
-            () if has(path, "csv") => drop(found.tables.insert(name_of(path), text)),
-            () if name_of(path) == "comparison.md" => found.texts.insert(0, text),
-            () => found.texts.push(text),
+        if has(path, "csv") {
+            found.tables.insert(name_of(path), text);
+        } else if name_of(path) == "comparison.md" {
+            found.texts.insert(0, text);
+        } else {
+            found.texts.push(text);
         }
     }
     Ok(found)

@@ -83,7 +83,7 @@ impl<T> Kept<T> {
         let mut held = entry.lock().await;
         if let Some(kept) = &*held {
             let age = kept.at.elapsed();
-            // Of a call that failed nobody knows for how long it would.
+            // A call that failed may succeed without a change of the records.
             let keep = if kept.answer.is_ok() { self.keep } else { KEEP };
             if age < FRESH || (age < keep && kept.state == state) {
                 return Arc::clone(&kept.answer);

@@ -285,6 +285,12 @@ async fn end_reaches(source: &Group, receiver: &Group) {
     }
 }
 
+/// A part of a message whose source is no member.
+fn part_of_nobody(life: Revision) -> Body {
+    let (source, payload) = (Source { pn: Pn(u32::MAX), life }, vec![7; 4_000]);
+    Body::Part(Arc::new(Part { source, number: 1, floor: 0, first: true, last: true, payload }))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_takes_no_frames_or_sends_many_cuts_no_link_of_others() {
     let cluster = Cluster::start(layout()).await;
@@ -345,11 +351,7 @@ async fn a_process_that_takes_no_frames_or_sends_many_cuts_no_link_of_others() {
             link = links(&place)[0];
         }
     } // Frames that it sends wait at its agent, not in the queue of the link.
-    // They are of nobody's message, and more than the queue holds.
-    let source = Source { pn: Pn(u32::MAX), life };
-    let payload = vec![7; 4_000];
-    let part = Part { source, number: 1, floor: 0, first: true, last: true, payload };
-    let part = v1::DirectFrame { link, ..frame(&Body::Part(Arc::new(part))) };
+    let part = v1::DirectFrame { link, ..frame(&part_of_nobody(life)) };
     for _ in 0..10 {
         let frames = vec![part.clone(); 2_000];
         flooded.requests.send(v1::OpenDirectPathRequest { frames, ..Default::default() }).unwrap();
