@@ -18,7 +18,8 @@ pub use endpoint_lookup::{EndpointNameError, is_guid};
 
 use crate::ids::{AdapterId, EndpointId, Peer, PortId, SwitchId, dense};
 use endpoint_lookup::LazyLookup;
-use names::{NameIndex, Names};
+use names::NameIndex;
+pub(crate) use names::Names;
 
 /// Marks no value in a packed column.
 const NONE: u32 = u32::MAX;

@@ -25,7 +25,63 @@ use crate::graph::Graph;
 ///
 /// [`ReadError`] with the line that is malformed, or that contradicts another one.
 pub fn read(text: &str) -> Result<Graph, ReadError> {
-    resolve::resolve(lines::split(text)?)
+    let mut reader = Reader::default();
+    let graph = reader.push(text.as_bytes()).and_then(|()| reader.finish());
+    graph.map_err(|error| {
+        let line = (error.line as usize).checked_sub(1).and_then(|at| text.lines().nth(at));
+        ReadError::new(error.line, line.unwrap_or_default(), error.problem)
+    })
+}
+
+/// Parses a topology that comes part by part, so that the whole text is never in memory.
+#[derive(Debug, Default)]
+pub struct Reader {
+    lines: lines::Lines,
+    /// Begin of a line whose end has not come.
+    begun: Vec<u8>,
+}
+
+impl Reader {
+    /// Takes the next part of the text; a part may end within a line, or within a character.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError`] with a line that is malformed.
+    pub fn push(&mut self, part: &[u8]) -> Result<(), ReadError> {
+        let mut rest = part;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let (line, after) = (&rest[..end], &rest[end + 1..]);
+            if self.begun.is_empty() {
+                take(&mut self.lines, line)?;
+            } else {
+                self.begun.extend(line);
+                take(&mut self.lines, &std::mem::take(&mut self.begun))?;
+            }
+            rest = after;
+        }
+        self.begun.extend(rest);
+        Ok(())
+    }
+
+    /// Builds the graph. Cost: O(n log n) in the ports.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError`] with the line that contradicts another one; its text is not known any more.
+    pub fn finish(mut self) -> Result<Graph, ReadError> {
+        if !self.begun.is_empty() {
+            take(&mut self.lines, &self.begun)?;
+        }
+        if self.lines.nodes.is_empty() {
+            return Err(ReadError::new(self.lines.count.max(1), "", ReadProblem::NoNodes));
+        }
+        resolve::resolve(self.lines)
+    }
+}
+
+fn take(lines: &mut lines::Lines, line: &[u8]) -> Result<(), ReadError> {
+    let text = str::from_utf8(line);
+    lines.line(text.map_err(|_| ReadError::new(lines.count + 1, "", ReadProblem::NotText))?)
 }
 
 /// Error in a topology file.
@@ -36,7 +92,7 @@ pub struct ReadError {
     pub line: u32,
     /// Error in the line.
     pub problem: ReadProblem,
-    /// The line, shortened if it is long.
+    /// The line, shortened if it is long; empty if it is not known.
     pub text: String,
 }
 
@@ -46,6 +102,9 @@ pub enum ReadProblem {
     /// The text has no node.
     #[error("no switch or adapter up to the end of the text")]
     NoNodes,
+    /// The line is not UTF-8.
+    #[error("the line is not UTF-8")]
+    NotText,
     /// The text has more ports than can be numbered.
     #[error("too large a topology")]
     TooLarge,

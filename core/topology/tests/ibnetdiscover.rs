@@ -2,7 +2,7 @@
 //! panic.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use fabricast_topology::ibnetdiscover::{ReadProblem, read, write};
+use fabricast_topology::ibnetdiscover::{ReadError, ReadProblem, Reader, read, write};
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{FatTree, Graph, Irregularity, Peer, Reason, SwitchId};
 use proptest::prelude::*;
@@ -40,6 +40,40 @@ fn problem(text: &str) -> (u32, ReadProblem) {
 fn all_real_files_load() {
     let found = FILES.map(|text| sizes(&read(text).unwrap()));
     assert_eq!(found, [(6, 96, 96, 48), (2, 5, 5, 2), (2, 6, 6, 4), (1, 1, 1, 0), (1, 2, 2, 0)]);
+}
+
+/// Reads a text in parts of a number of bytes.
+fn read_parts(text: &[u8], size: usize) -> Result<Graph, ReadError> {
+    let mut reader = Reader::default();
+    text.chunks(size).try_for_each(|part| reader.push(part))?;
+    reader.finish()
+}
+
+#[test]
+fn a_text_in_parts_gives_the_same_graph() {
+    for text in FILES {
+        // A character of more than one byte, and lines that end as in Windows.
+        let text = text.replacen("# \"", "# \"\u{e9}", 1).replace('\n', "\r\n");
+        let text = format!("\u{feff}{}", text.trim_end());
+        for size in [1, 2, 7, 100, 4096, text.len()] {
+            assert_eq!(read_parts(text.as_bytes(), size).unwrap(), read(&text).unwrap(), "{size}");
+        }
+    }
+}
+
+#[test]
+fn errors_of_a_text_in_parts_name_the_line() {
+    let error = |text: &[u8], size| {
+        let error = read_parts(text, size).unwrap_err();
+        (error.line, error.problem)
+    };
+    let bad = small("[1] \"S-b2\"[9]");
+    for size in [1, 50, 1000] {
+        assert_eq!(error(bad.as_bytes(), size), problem(&bad));
+        assert_eq!(error(b"#\n\xff\n", size), (2, ReadProblem::NotText));
+        assert_eq!(error(b"# \xc3", size), (1, ReadProblem::NotText));
+        assert_eq!(error(b"", size), (1, ReadProblem::NoNodes));
+    }
 }
 
 #[test]

@@ -69,8 +69,11 @@ impl Calls {
         Ok(self.tic().watch_directory(v1::WatchDirectoryRequest {}).await?.into_inner())
     }
 
-    pub(crate) async fn topology(&self) -> Result<String, RpcError> {
-        Ok(self.tics.download_topology().await?)
+    /// The topology, part by part.
+    pub(crate) async fn topology(
+        &self,
+    ) -> Result<Streaming<v1::DownloadTopologyResponse>, RpcError> {
+        Ok(self.tics.topology_parts().await?)
     }
 
     /// State of the active route service; that of a standby if no active one is known.

@@ -97,14 +97,19 @@ async fn watch_records(calls: &Calls, shared: &Shared, known: &mut Vec<u8>) -> R
     }
 }
 
+/// Downloads the topology. It is parsed as it comes, because its text takes more memory than all else
+/// that the console keeps of a large fabric.
 async fn download(calls: &Calls) -> Result<Arc<Fabric>, String> {
-    let topology = calls.topology().await.map_err(|error| text(&error))?;
-    let read = move || {
-        let graph = ibnetdiscover::read(&topology).map_err(|error| error.to_string())?;
-        drop(topology);
+    let mut parts = calls.topology().await.map_err(|error| text(&error))?;
+    let mut reader = ibnetdiscover::Reader::default();
+    while let Some(part) = parts.message().await.map_err(|status| text(&RpcError::from(status)))? {
+        reader.push(&part.chunk).map_err(|error| error.to_string())?;
+    }
+    let build = move || {
+        let graph = reader.finish().map_err(|error| error.to_string())?;
         Ok(Arc::new(Fabric::new(Arc::new(graph))))
     };
-    tokio::task::spawn_blocking(read).await.map_err(|error| error.to_string())?
+    tokio::task::spawn_blocking(build).await.map_err(|error| error.to_string())?
 }
 
 /// Reads the state of route service, servers and switches, without end.

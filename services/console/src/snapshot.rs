@@ -70,7 +70,10 @@ impl Records {
         for record in records.into_iter().filter_map(|record| record.kind) {
             match record {
                 Kind::Group(group) => drop(self.groups.insert(group.gn, Arc::new(group))),
-                Kind::Node(node) => drop(self.nodes.insert(node.name.clone(), Arc::new(node))),
+                Kind::Node(mut node) => {
+                    node.endpoints.shrink_to_fit(); // a decoded list has room for four
+                    drop(self.nodes.insert(node.name.clone(), Arc::new(node)));
+                }
                 Kind::FailedElements(list) => self.failed = list.elements,
                 // Nothing is deleted in a snapshot.
                 Kind::DeletedGn(_) | Kind::RemovedNode(_) | Kind::Joined(_) | Kind::Left(_) => {}

@@ -7,6 +7,7 @@ use fabricast_rpc::{Backoff, Leader, RpcError};
 use fabricast_topology::{Graph, ibnetdiscover};
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
+use tonic::Status;
 use tracing::warn;
 
 use crate::environment::Environment;
@@ -105,15 +106,30 @@ async fn follow_once<O: Environment>(
 pub(crate) async fn load_topology(tic: &Leader) -> Result<TopologySnapshot, RunError> {
     let mut backoff = Backoff::default();
     loop {
-        match tic.download_topology().await {
-            Ok(text) => {
-                let graph = Arc::new(ibnetdiscover::read(&text).map_err(RunError::Topology)?);
-                return Ok(TopologySnapshot { graph, sha256: Sha256::digest(text).to_vec() });
-            }
+        match download(tic).await {
+            Ok(loaded) => return loaded.map_err(RunError::Topology),
             Err(error) => {
                 warn!(peer = tic.address(), error = %error.message(), "topology not loaded yet");
             }
         }
         tokio::time::sleep(backoff.next_delay()).await;
     }
+}
+
+/// Downloads the topology, and parses it as it comes.
+async fn download(
+    tic: &Leader,
+) -> Result<Result<TopologySnapshot, ibnetdiscover::ReadError>, Status> {
+    let mut parts = tic.topology_parts().await?;
+    let mut digest = Sha256::new();
+    let mut reader = ibnetdiscover::Reader::default();
+    while let Some(part) = parts.message().await? {
+        digest.update(&part.chunk);
+        if let Err(error) = reader.push(&part.chunk) {
+            return Ok(Err(error));
+        }
+    }
+    let snapshot =
+        |graph| TopologySnapshot { graph: Arc::new(graph), sha256: digest.finalize().to_vec() };
+    Ok(reader.finish().map(snapshot))
 }

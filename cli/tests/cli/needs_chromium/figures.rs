@@ -252,23 +252,24 @@ fn delays(up: &Up, browser: &Browser, switch: &str) -> Vec<String> {
 }
 
 fn costs(up: &Up, console: &Console) -> Vec<String> {
-    let mut costs = [0.0; 2];
-    let mut all = 0;
+    let views = VIEWED.len();
+    let viewers = [0, views, VIEWERS];
+    let (mut costs, mut pages) = ([0.0; 3], [0; 3]);
     for _ in 0..2 {
-        for (cost, viewers) in costs.iter_mut().zip([0, VIEWERS]) {
-            let (used, pages) = self::cost(up, console, viewers);
-            *cost += used * 50.0; // the mean of two, in percent
-            all += pages;
+        for at in 0..viewers.len() {
+            let (used, got) = cost(up, console, viewers[at]);
+            costs[at] += used * 50.0; // the mean of two, in percent
+            pages[at] += got;
         }
     }
-    let [alone, shared] = costs.map(|percent| format!("{percent:.1} %"));
-    let views = VIEWED.len();
-    let viewed =
-        format!("the same with {VIEWERS} viewers of {views} views, who got {all} pages in 40 s");
-    vec![
-        row("processor of the control plane, an event a second, nobody looks", &alone),
-        row(&viewed, &shared),
-    ]
+    let label = |at: usize| match viewers[at] {
+        0 => "processor of the control plane, an event a second, nobody looks".to_owned(),
+        count => {
+            let got = pages[at];
+            format!("the same with {count} viewers of {views} views, who got {got} pages in 40 s")
+        }
+    };
+    (0..viewers.len()).map(|at| row(&label(at), &format!("{:.1} %", costs[at]))).collect()
 }
 
 #[test]

@@ -1,39 +1,55 @@
 //! Takes the text apart, line by line, into nodes and ports.
 
+use std::collections::BTreeMap;
+
 use super::{ReadError, ReadProblem};
-use crate::graph::AdapterKind;
+use crate::graph::{AdapterKind, Names};
+use crate::ids::dense;
 
 /// Longest node id or description; InfiniBand's are at most 64 bytes.
 const LONGEST_NAME: usize = 1024;
+/// "No cable" as a peer, and "no node" of an id.
+pub(super) const NONE: u32 = u32::MAX;
 
-/// Everything of interest in a text.
-pub(super) struct Lines<'a> {
-    pub(super) text: &'a str,
-    pub(super) nodes: Vec<Node<'a>>,
-    pub(super) ports: Vec<Port<'a>>,
+/// Everything of interest in the lines so far. It refers to no text, so that a text may be given
+/// part by part.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    pub(super) nodes: Vec<Node>,
+    /// Node ids as the node lines spell them, by node.
+    pub(super) node_ids: Names,
+    /// Descriptions by node.
+    pub(super) descriptions: Names,
+    /// Ports with a cable, and ports of adapters.
+    pub(super) ports: Vec<Port>,
+    pub(super) peers: Peers,
+    pub(super) speeds: Speeds,
+    /// Number of lines.
+    pub(super) count: u32,
+    pending: Facts,
+    in_node: bool,
 }
 
 /// A `Switch`, `Ca`, `Hca` or `Rt` line and the facts above it.
-pub(super) struct Node<'a> {
+#[derive(Debug)]
+pub(super) struct Node {
     pub(super) line: u32,
     pub(super) kind: Kind,
     pub(super) ports: u8,
-    pub(super) id: &'a str,
-    pub(super) description: &'a str,
     pub(super) facts: Facts,
     pub(super) lid: u16,
     pub(super) lmc: u8,
     pub(super) enhanced: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Switch,
     Adapter(AdapterKind),
 }
 
 /// Facts above a node, as `key=value`.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Facts {
     pub(super) vendor: u32,
     pub(super) device: u32,
@@ -42,64 +58,117 @@ pub(super) struct Facts {
     pub(super) port_guid: u64,
 }
 
-/// A `[port]` line.
-pub(super) struct Port<'a> {
-    pub(super) line: u32,
-    /// Index of the node it belongs to.
-    pub(super) node: u32,
-    pub(super) number: u8,
+/// A `[port]` line: its claim about the port. A large fabric has millions, so it is kept small.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Port {
+    /// Of an adapter's port, its GUID; of a switch's port, that of the adapter's port.
     pub(super) guid: u64,
-    /// Where the cable goes; none if the port is merely listed.
-    pub(super) peer: Option<Peer<'a>>,
+    pub(super) line: u32,
+    /// Index of the node that it belongs to.
+    pub(super) node: u32,
+    /// Number of the peer's id while lines are read, then index of its node; [`NONE`] without cable.
+    pub(super) peer: u32,
+    /// Number of the speed.
+    pub(super) speed: u32,
+    /// Of an adapter's port, its LID; of a switch's port, that of the adapter's port.
     pub(super) lid: u16,
     pub(super) lmc: u8,
-    pub(super) peer_lid: u16,
-    pub(super) speed: &'a str,
-}
-
-/// The other end of a cable as the line names it.
-#[derive(Clone, Copy)]
-pub(super) struct Peer<'a> {
-    pub(super) id: &'a str,
     pub(super) number: u8,
-    pub(super) guid: u64,
+    pub(super) peer_number: u8,
+    /// True if no line says so but that of the other end.
+    pub(super) mirrored: bool,
 }
 
-/// Takes a text apart.
-pub(super) fn split(text: &str) -> Result<Lines<'_>, ReadError> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    // Counted first: of a large fabric, lists that grow would take twice their memory.
-    let begin = |line: &str| line.trim_start().bytes().next();
-    let ports = text.lines().filter(|line| matches!(begin(line), Some(b'[' | b'#'))).count();
-    let mut parser = Parser {
-        pending: Facts::default(),
-        in_node: false,
-        found: Vec::new(),
-        ports: Vec::with_capacity(ports),
-    };
-    let mut number = 0u32;
-    for line in text.lines().map(str::trim) {
-        number = number
-            .checked_add(1)
-            .ok_or_else(|| ReadError::new(number, line, ReadProblem::TooLarge))?;
-        parser.line(number, line).map_err(|problem| ReadError::new(number, line, problem))?;
+/// A node id, so that two spellings of one GUID are one id.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Guid(char, u64),
+    Text(Box<str>),
+}
+
+impl Key {
+    fn new(id: &str) -> Self {
+        let mut chars = id.chars();
+        match (chars.next(), chars.next(), hex(chars.as_str())) {
+            (Some(letter), Some('-'), Some(guid)) => Self::Guid(letter, guid),
+            _ => Self::Text(id.into()),
+        }
     }
-    if parser.found.is_empty() {
-        let last = text.lines().last().unwrap_or_default().trim();
-        return Err(ReadError::new(number.max(1), last, ReadProblem::NoNodes));
+}
+
+/// All node ids by number, in the order in which they are first mentioned.
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    numbers: BTreeMap<Key, u32>,
+    /// The first spelling of each.
+    names: Names,
+    /// The node of each; [`NONE`] while it is not listed.
+    nodes: Vec<u32>,
+}
+
+impl Peers {
+    fn number(&mut self, id: &str) -> u32 {
+        let next = dense(self.nodes.len());
+        let number = *self.numbers.entry(Key::new(id)).or_insert(next);
+        if number == next {
+            self.names.push(id);
+            self.nodes.push(NONE);
+        }
+        number
     }
-    Ok(Lines { nodes: parser.found, ports: parser.ports, text })
+
+    /// The node with an id.
+    pub(super) fn node(&self, number: u32) -> Result<u32, ReadProblem> {
+        match self.nodes[number as usize] {
+            NONE => {
+                Err(ReadProblem::UnknownPeer { node: self.names.get(number as usize).to_owned() })
+            }
+            node => Ok(node),
+        }
+    }
 }
 
-struct Parser<'a> {
-    pending: Facts,
-    in_node: bool,
-    found: Vec<Node<'a>>,
-    ports: Vec<Port<'a>>,
+/// Texts of width and speed by number; 0 is the unknown one.
+#[derive(Debug, Default)]
+pub(super) struct Speeds {
+    numbers: BTreeMap<Box<str>, u32>,
+    names: Names,
 }
 
-impl<'a> Parser<'a> {
-    fn line(&mut self, number: u32, line: &'a str) -> Result<(), ReadProblem> {
+impl Speeds {
+    fn number(&mut self, speed: &str) -> u32 {
+        if speed.is_empty() {
+            return 0;
+        }
+        if let Some(number) = self.numbers.get(speed) {
+            return *number;
+        }
+        self.names.push(speed);
+        let number = dense(self.names.len());
+        self.numbers.insert(speed.into(), number);
+        number
+    }
+
+    /// The text of a speed.
+    pub(super) fn get(&self, number: u32) -> &str {
+        number.checked_sub(1).map_or("", |at| self.names.get(at as usize))
+    }
+}
+
+impl Lines {
+    /// Takes the next line.
+    pub(super) fn line(&mut self, line: &str) -> Result<(), ReadError> {
+        let line = match self.count {
+            0 => line.strip_prefix('\u{feff}').unwrap_or(line).trim(),
+            _ => line.trim(),
+        };
+        let number = self.count.checked_add(1);
+        self.count =
+            number.ok_or_else(|| ReadError::new(self.count, line, ReadProblem::TooLarge))?;
+        self.parse(self.count, line).map_err(|problem| ReadError::new(self.count, line, problem))
+    }
+
+    fn parse(&mut self, number: u32, line: &str) -> Result<(), ReadProblem> {
         match line.as_bytes() {
             [] => Ok(()),
             [b'#', ..] => {
@@ -144,7 +213,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Takes a line that starts a node; passes over any other text.
-    fn node(&mut self, number: u32, line: &'a str) -> Result<(), ReadProblem> {
+    fn node(&mut self, number: u32, line: &str) -> Result<(), ReadProblem> {
         let mut words = line.splitn(2, char::is_whitespace);
         let (kind, rest) = (words.next().unwrap_or(""), words.next().unwrap_or("").trim_start());
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -169,30 +238,35 @@ impl<'a> Parser<'a> {
             line: number,
             kind,
             ports,
-            id,
-            description: "",
             facts: std::mem::take(&mut self.pending),
             lid: 0,
             lmc: 0,
             enhanced: false,
         };
+        let mut description = "";
         if let Some((_, comment)) = rest.split_once('#') {
-            let (before, description, after) = around_description(comment)?;
-            node.description =
-                if description.is_empty() { bare_description(before) } else { description };
+            let (before, quoted, after) = around_description(comment)?;
+            description = if quoted.is_empty() { bare_description(before) } else { quoted };
             // An unquoted description has the words after it in the same part.
             let words = if after.is_empty() { before } else { after };
             node.lid = number_after(words, "lid");
             node.lmc = u8::try_from(number_after(words, "lmc")).unwrap_or(0);
             node.enhanced = words.split_whitespace().any(|word| word == "enhanced");
         }
+        let id_number = self.peers.number(id) as usize;
+        if let Some(first) = self.nodes.get(self.peers.nodes[id_number] as usize) {
+            return Err(ReadProblem::DuplicateNode { node: id.to_owned(), line: first.line });
+        }
+        self.peers.nodes[id_number] = dense(self.nodes.len());
         self.in_node = true;
-        self.found.push(node);
+        self.nodes.push(node);
+        self.node_ids.push(id);
+        self.descriptions.push(description);
         Ok(())
     }
 
     /// Takes a comment that lists an adapter port without a cable; passes over others.
-    fn listed_port(&mut self, number: u32, line: &'a str) {
+    fn listed_port(&mut self, number: u32, line: &str) {
         let after = line.split_once(')').map(|(_, rest)| rest.trim_start());
         let bare = after.is_some_and(|rest| rest.is_empty() || rest.starts_with('#'));
         if bare && line.starts_with('[') {
@@ -200,50 +274,58 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn port(&mut self, line_number: u32, line: &'a str) -> Result<(), ReadProblem> {
+    fn port(&mut self, line_number: u32, line: &str) -> Result<(), ReadProblem> {
         if !self.in_node {
             return Err(ReadProblem::PortWithoutNode);
         }
-        let node = self.found.last().ok_or(ReadProblem::PortWithoutNode)?;
+        let node = self.nodes.last().ok_or(ReadProblem::PortWithoutNode)?;
+        let (is_switch, index) = (node.kind == Kind::Switch, self.nodes.len() - 1);
         let mut rest = line;
         let port = port_number(&mut rest)?;
-        let number = check_port(node.id, node.ports, port)?;
+        let number = check_port(self.node_ids.get(index), node.ports, port)?;
         skip_external(&mut rest);
-        let guid = guid_in_parentheses(&mut rest)?;
-        let mut found = Port {
-            line: line_number,
-            node: crate::ids::dense(self.found.len() - 1),
-            number,
-            guid,
-            peer: None,
-            lid: 0,
-            lmc: 0,
-            peer_lid: 0,
-            speed: "",
-        };
+        let mut guid = guid_in_parentheses(&mut rest)?;
+        let mut peer = None;
         rest = rest.trim_start();
         if rest.starts_with('"') {
             let id = quoted(&mut rest)?;
             let number = if rest.starts_with('[') { port_number(&mut rest)? } else { 1 };
             // Whether the peer has so many ports is checked once it is known.
-            let number = check_port(id, u8::MAX, number)?;
+            peer = Some((id, check_port(id, u8::MAX, number)?));
             skip_external(&mut rest);
             rest = rest.trim_start();
-            found.peer = Some(Peer { id, number, guid: guid_in_parentheses(&mut rest)? });
+            let other_guid = guid_in_parentheses(&mut rest)?;
+            guid = if is_switch { other_guid } else { guid };
         } else if !rest.is_empty() && !rest.starts_with('#') {
             return Err(ReadProblem::Malformed { expected: "node id in quotes" });
         }
+        let (mut lid, mut lmc, mut speed) = (0, 0, "");
         if let Some((_, comment)) = rest.split_once('#') {
             let (before, _, after) = around_description(comment)?;
-            let whole = after.is_empty() && node.kind == Kind::Switch;
-            let after = if whole { before } else { after };
-            if node.kind != Kind::Switch {
-                found.lid = number_after(before, "lid");
-                found.lmc = u8::try_from(number_after(before, "lmc")).unwrap_or(0);
+            let after = if after.is_empty() && is_switch { before } else { after };
+            (lid, speed) = lid_and_speed(after);
+            if !is_switch {
+                lid = number_after(before, "lid");
+                lmc = u8::try_from(number_after(before, "lmc")).unwrap_or(0);
             }
-            (found.peer_lid, found.speed) = lid_and_speed(after);
         }
-        self.ports.push(found);
+        if peer.is_none() && is_switch {
+            return Ok(()); // a switch has all its ports, listed or not
+        }
+        let (peer, peer_number) =
+            peer.map_or((NONE, 0), |(id, number)| (self.peers.number(id), number));
+        self.ports.push(Port {
+            guid,
+            line: line_number,
+            node: dense(index),
+            peer,
+            speed: self.speeds.number(speed),
+            lid,
+            lmc,
+            number,
+            peer_number,
+            mirrored: false,
+        });
         Ok(())
     }
 }

@@ -19,8 +19,8 @@ use crate::writer::requests::{FollowFabric, PutFailedElements, TopologyReply};
 
 /// Most bytes of a topology: enough for some millions of endpoints.
 const MAX_BYTES: usize = 256 << 20;
-/// Most bytes of the topology in one message of a download.
-const CHUNK: usize = 1 << 20;
+/// Most bytes of the topology in one message of a download; readers parse it message by message.
+const CHUNK: usize = 1 << 17;
 
 /// The service; cloning it is cheap.
 #[derive(Clone, Debug)]

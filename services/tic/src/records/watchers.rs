@@ -14,8 +14,11 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 
-/// Encoded size at which a message is closed; readers take at most 4 MiB unless told otherwise.
-const BYTES_PER_MESSAGE: usize = 1 << 20;
+/// Encoded size at which a message with changes is closed, which takes one place of the queue;
+/// readers take at most 4 MiB unless told otherwise.
+const BYTES_PER_DELTA: usize = 1 << 20;
+/// The same for a message of the first snapshot. Decoded, a record takes ten times as much.
+const BYTES_PER_SNAPSHOT_MESSAGE: usize = 1 << 17;
 
 /// All open watches.
 #[derive(Debug)]
@@ -69,7 +72,7 @@ impl Watchers {
         if self.open.len() >= self.limit {
             return Err(TooManyWatches { limit: self.limit });
         }
-        let mut messages = messages(revision, revision, snapshot());
+        let mut messages = messages(revision, revision, snapshot(), BYTES_PER_SNAPSHOT_MESSAGE);
         if messages.is_empty() {
             messages.push(v1::WatchDirectoryResponse { revision, ..Default::default() });
         }
@@ -99,7 +102,7 @@ impl Watchers {
         if self.open.is_empty() {
             return;
         }
-        let mut messages = messages(before, revision, changes());
+        let mut messages = messages(before, revision, changes(), BYTES_PER_DELTA);
         if let Some(last) = messages.last_mut() {
             last.traceparents = origins.to_vec();
         }
@@ -142,11 +145,12 @@ fn messages(
     before: u64,
     revision: u64,
     changes: Vec<v1::DirectoryChange>,
+    message_bytes: usize,
 ) -> Vec<v1::WatchDirectoryResponse> {
     let mut messages: Vec<v1::WatchDirectoryResponse> = Vec::new();
-    let mut bytes = BYTES_PER_MESSAGE;
+    let mut bytes = message_bytes;
     for change in changes {
-        if bytes >= BYTES_PER_MESSAGE {
+        if bytes >= message_bytes {
             messages.push(v1::WatchDirectoryResponse { revision: before, ..Default::default() });
             bytes = 0;
         }
@@ -265,7 +269,7 @@ mod tests {
     async fn only_the_last_message_of_a_large_change_carries_its_revision() {
         let mut watchers = Watchers::new(4, 1);
         let mut stream = watchers.open(5, b"", Vec::new).unwrap();
-        let long = v1::Group { name: "g".repeat(BYTES_PER_MESSAGE), ..Default::default() };
+        let long = v1::Group { name: "g".repeat(BYTES_PER_DELTA), ..Default::default() };
         let long = v1::DirectoryChange { kind: Some(v1::directory_change::Kind::Group(long)) };
         watchers.publish(5, 6, &[], || vec![deleted(1), long, deleted(2)]);
         stream.next().await.unwrap().unwrap();
