@@ -26,22 +26,39 @@ pub struct RawLimits {
     /// Connections of all clients, at least 1. Default 65536: the agents of a cluster of 40000
     /// nodes, and some. The limit of open files of the process should be as high.
     pub connections: u32,
+    /// Bytes of requests that a client may have open: arriving, or not answered yet; at least
+    /// 67108864, the longest message. Default 268435456.
+    pub client_request_bytes: u64,
+    /// The same of all clients, at least as many. Default 2147483648. Beyond, clients with up to
+    /// 4 MiB are still served. Decoded, a message takes up to four times its length.
+    pub request_bytes: u64,
 }
 
 impl Default for RawLimits {
     fn default() -> Self {
-        let Limits { calls_per_second, burst, open_calls, client_connections, connections } =
-            Limits::default();
-        Self { calls_per_second, burst, open_calls, client_connections, connections }
+        let limits = Limits::default();
+        Self {
+            calls_per_second: limits.calls_per_second,
+            burst: limits.burst,
+            open_calls: limits.open_calls,
+            client_connections: limits.client_connections,
+            connections: limits.connections,
+            client_request_bytes: limits.client_request_bytes,
+            request_bytes: limits.request_bytes,
+        }
     }
 }
 
 /// No more can be told apart.
 const MOST_CALLS: u32 = 1_000_000;
+/// Length of the longest message.
+const LONGEST_MESSAGE: u64 = 64 << 20;
 
 impl RawLimits {
     pub(crate) fn check(self, problems: &mut Problems) -> Limits {
-        let Self { calls_per_second, burst, open_calls, client_connections, connections } = self;
+        let Self { calls_per_second, burst, open_calls, client_connections, connections, .. } =
+            self;
+        let Self { client_request_bytes, request_bytes, .. } = self;
         for (field, value) in [("calls_per_second", calls_per_second), ("burst", burst)] {
             if value == 0 || value > MOST_CALLS {
                 let what = format!("{value} is not from 1 to {MOST_CALLS}");
@@ -61,6 +78,22 @@ impl RawLimits {
             let what = format!("{client_connections} are more than connections, {connections}");
             problems.add("limits.client_connections", what);
         }
-        Limits { calls_per_second, burst, open_calls, client_connections, connections }
+        if client_request_bytes < LONGEST_MESSAGE {
+            let what = format!("{client_request_bytes} is less than a message, {LONGEST_MESSAGE}");
+            problems.add("limits.client_request_bytes", what);
+        }
+        if request_bytes < client_request_bytes {
+            let what = format!("{request_bytes} is less than that of one, {client_request_bytes}");
+            problems.add("limits.request_bytes", what);
+        }
+        Limits {
+            calls_per_second,
+            burst,
+            open_calls,
+            client_connections,
+            connections,
+            client_request_bytes,
+            request_bytes,
+        }
     }
 }

@@ -63,7 +63,7 @@ fn limits_are_those_that_were_set_and_bad_ones_are_named() {
         load_text(text, &[("FABRICAST_FABRIC__LIMITS__OPEN_CALLS", "9")]).unwrap();
     assert_eq!((fabric.limits.burst, fabric.limits.open_calls), (7, 9));
     assert_eq!(fabric.limits.calls_per_second, 20_000);
-    let bad = "[fabric]\ntopology = 'f'\nmanagement_key = 'k'\n[fabric.limits]\ncalls_per_second = 0\nconnections = 5\nburst = 1000001\nopen_calls = 0\n";
+    let bad = "[fabric]\ntopology = 'f'\nmanagement_key = 'k'\n[fabric.limits]\ncalls_per_second = 0\nconnections = 5\nburst = 1000001\nopen_calls = 0\nclient_request_bytes = 9\nrequest_bytes = 8\n";
     assert_eq!(
         complaints::<FabricConfig>(bad, &[]),
         [
@@ -71,6 +71,8 @@ fn limits_are_those_that_were_set_and_bad_ones_are_named() {
             "F:7: fabric.limits.burst: 1000001 is not from 1 to 1000000",
             "F:8: fabric.limits.open_calls: must be at least 1: nobody could call",
             "fabric.limits.client_connections: 4096 are more than connections, 5",
+            "F:9: fabric.limits.client_request_bytes: 9 is less than a message, 67108864",
+            "F:10: fabric.limits.request_bytes: 8 is less than that of one, 9",
         ]
     );
 }

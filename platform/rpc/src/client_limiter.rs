@@ -1,4 +1,4 @@
-//! Limits of each client of a server: calls a second, open calls, connections.
+//! Limits of each client of a server: calls a second, open calls, bytes of requests, connections.
 //!
 //! A call over the limit is refused with the delay after which it would be allowed; other clients
 //! are not affected. Memory is bounded: a client is known while it has connections or open calls,
@@ -27,6 +27,7 @@ use crate::local_process::LocalProcess;
 use crate::middleware::{InnerService, Middleware};
 use crate::open_connections::ConnectionUse;
 use crate::open_files;
+use crate::request_bytes::RequestBytes;
 use crate::status::Reason;
 
 /// Delay that is asked of a client with too many open calls.
@@ -47,6 +48,8 @@ pub(crate) struct ClientLimiter {
     files: u32,
     /// Number of connections of all clients.
     connections: Arc<AtomicU32>,
+    /// Bytes of requests of all clients.
+    request_bytes: Arc<AtomicU64>,
     clients: Mutex<Clients>,
 }
 
@@ -68,6 +71,9 @@ pub(crate) struct ClientUsage {
     /// When a refusal was last logged.
     logged_at: Mutex<Option<Instant>>,
     open_calls: AtomicU32,
+    /// Bytes of requests of this client, and of all.
+    pub(crate) request_bytes: AtomicU64,
+    pub(crate) all_request_bytes: Arc<AtomicU64>,
     /// Written only while the table of clients is locked.
     connections: AtomicU32,
 }
@@ -158,7 +164,8 @@ impl ClientLimiter {
         let clients = Mutex::new(Clients { usage: HashMap::new(), sweep_at: SWEEP_THRESHOLD });
         // A quarter is left for the store, calls to other parts and the listener itself.
         let files = open_files::limit().map_or(u32::MAX, |files| files / 4 * 3);
-        Arc::new(Self { limits: limits.into(), files, connections: Arc::default(), clients })
+        let (connections, request_bytes) = (Arc::default(), Arc::default());
+        Arc::new(Self { limits: limits.into(), files, connections, request_bytes, clients })
     }
 
     /// Counts in a connection whose client is not known yet; `None` if the server has too many.
@@ -196,6 +203,8 @@ impl ClientLimiter {
                 last_call: AtomicU64::new(NEVER),
                 logged_at: Mutex::default(),
                 open_calls: AtomicU32::new(0),
+                request_bytes: AtomicU64::new(0),
+                all_request_bytes: Arc::clone(&self.request_bytes),
                 connections: AtomicU32::new(0),
             })
         });
@@ -209,6 +218,14 @@ impl ClientLimiter {
 }
 
 impl ClientUsage {
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits.get()
+    }
+
     /// True if forgetting the client grants it nothing.
     fn is_idle(&self) -> bool {
         let last_call = self.last_call.load(Ordering::Relaxed);
@@ -259,7 +276,7 @@ impl ClientUsage {
     }
 
     /// Counts a refused call, and logs one in [`LOG_INTERVAL`].
-    fn record_refusal(&self, service: &'static str, limit: &'static str) {
+    pub(crate) fn record_refusal(&self, service: &'static str, limit: &'static str) {
         LIMITED.refused(service, self.client.role(), limit);
         let now = Instant::now();
         let mut logged_at = self.logged_at.lock();
@@ -330,19 +347,21 @@ impl Middleware for LimitClients {
             request.extensions_mut().insert(process);
         }
         request.extensions_mut().insert(ClientKey(usage.client.to_string()));
+        let service = access_of(request.uri().path()).map_or("-", |access| access.service);
         match usage.begin() {
             Ok(open) => {
+                let bytes = Arc::new(RequestBytes::new(usage, service));
+                request.extensions_mut().insert(Arc::clone(&bytes));
                 let response = inner.call(request).await?;
                 // The call is open until its response has been sent or given up.
                 Ok(response.map(|body| {
                     Body::new(body.map_frame(move |frame| {
-                        let _open = (&open, &on_connection);
+                        let _open = (&open, &bytes, &on_connection);
                         frame
                     }))
                 }))
             }
             Err(LimitExceeded { limit, status }) => {
-                let service = access_of(request.uri().path()).map_or("-", |access| access.service);
                 usage.record_refusal(service, limit);
                 Ok(status.into_http())
             }
@@ -362,6 +381,8 @@ mod tests {
         open_calls: 2,
         client_connections: 2,
         connections: 5,
+        client_request_bytes: 10 << 20,
+        request_bytes: 12 << 20,
     };
 
     fn connect(limiter: &Arc<ClientLimiter>, name: &str) -> Option<ConnectionPermit> {
@@ -438,6 +459,29 @@ mod tests {
             drop(permit.usage.begin().unwrap());
         }
         assert!(known(&limiter) <= 2 * SWEEP_THRESHOLD, "{} clients", known(&limiter));
+    }
+
+    #[test]
+    fn bytes_of_requests_are_limited_for_a_client_and_for_all() {
+        let limiter = ClientLimiter::new(LIMITS);
+        let [a, b] = ["tenant/a", "tenant/b"].map(|name| connect(&limiter, name).unwrap());
+        let call = |of: &ConnectionPermit| RequestBytes::new(Arc::clone(&of.usage), "-");
+        let [first, second, third] = [call(&a), call(&a), call(&b)];
+        first.hold(6 << 20).unwrap();
+        let refused = second.hold(5 << 20).unwrap_err();
+        assert_eq!(crate::reason_of(&refused).as_deref(), Some("TOO_MANY_REQUEST_BYTES"));
+        assert!(refused.message().starts_with("tenant/a has more than 10485760"), "{refused}");
+        second.hold(4 << 20).unwrap();
+        let refused = third.hold(5 << 20).unwrap_err();
+        assert!(refused.message().starts_with("all clients have more than 12582912"), "{refused}");
+        third.hold(4 << 20).unwrap();
+        drop((first, second));
+        third.hold(10 << 20).unwrap();
+        third.hold(0).unwrap();
+        drop(third);
+        for sum in [&a.usage.request_bytes, &b.usage.request_bytes, &limiter.request_bytes] {
+            assert_eq!(sum.load(Ordering::Relaxed), 0);
+        }
     }
 
     #[test]

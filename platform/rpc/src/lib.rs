@@ -38,6 +38,7 @@ mod on_behalf;
 mod open_connections;
 mod open_files;
 mod peers;
+mod request_bytes;
 mod scheduled_clock;
 mod security;
 mod server;

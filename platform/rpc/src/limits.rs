@@ -25,11 +25,17 @@ pub struct Limits {
     pub client_connections: u32,
     /// Connections of all clients, at least 1.
     pub connections: u32,
+    /// Bytes of requests that a client may have open: arriving, or not answered yet.
+    pub client_request_bytes: u64,
+    /// Bytes of requests that all clients may have open. Beyond, those with up to 4 MiB are still
+    /// served.
+    pub request_bytes: u64,
 }
 
 impl Default for Limits {
     /// Four times the load of the busiest operating agent, 5 000 joins a second; the streams of two
-    /// connections as open calls; connections for the agents of 40 000 nodes.
+    /// connections as open calls; connections for the agents of 40 000 nodes; four of the longest
+    /// messages for a client, and 32 for all.
     fn default() -> Self {
         Self {
             calls_per_second: 20_000,
@@ -37,6 +43,8 @@ impl Default for Limits {
             open_calls: 2_048,
             client_connections: 4_096,
             connections: 65_536,
+            client_request_bytes: 256 << 20,
+            request_bytes: 2 << 30,
         }
     }
 }

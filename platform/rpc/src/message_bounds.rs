@@ -4,22 +4,27 @@
 //! layer reads the wire format as the bytes arrive, before anything is decoded, and adds up the
 //! elements of lists. A message is refused once they take more than [`FACTOR`] times its length
 //! and more than [`FREE_BYTES`]. Sizes are computed from the descriptors, so that every message of
-//! every call is bounded without a list to keep.
+//! every call is bounded without a list to keep. It also tells [`RequestBytes`] how many bytes have
+//! arrived, and ends calls whose messages do not arrive in time.
 //!
 //! Not counted: what texts and bytes hold, which takes what it has on the wire, and lists of
 //! numbers, which take at most eight bytes for each byte.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use http_body_util::{BodyStream, StreamBody};
 use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
-use tokio_stream::StreamExt;
+use tokio::time::{Sleep, sleep};
+use tokio_stream::Stream;
 use tonic::Status;
 use tonic::body::Body;
 
 use crate::middleware::{InnerService, Middleware};
+use crate::request_bytes::{MESSAGE_TIMEOUT, RequestBytes};
 use crate::status::Reason;
 
 /// Bytes of elements that a message may have for each byte of its length.
@@ -48,8 +53,8 @@ static MESSAGES: LazyLock<Messages> = LazyLock::new(|| {
 #[derive(Debug, Default)]
 struct Messages {
     messages: Vec<MessageFields>,
-    /// By path of a call: its request.
-    requests: BTreeMap<String, usize>,
+    /// By path of a call: its request, and if it is a stream of them.
+    requests: BTreeMap<String, (usize, bool)>,
 }
 
 /// The fields of one message that are messages themselves or lists of texts, by number.
@@ -92,7 +97,7 @@ impl Messages {
         let calls = pool.services().flat_map(|service| service.methods().collect::<Vec<_>>());
         let request = |method: prost_reflect::MethodDescriptor| {
             let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
-            (path, numbers[method.input().full_name()])
+            (path, (numbers[method.input().full_name()], method.is_client_streaming()))
         };
         Self {
             messages: pool.all_messages().map(fields).collect(),
@@ -137,22 +142,83 @@ impl Middleware for BoundMessages {
         mut inner: S,
     ) -> Result<Response<Body>, S::Error> {
         let path = request.uri().path();
-        let Some(message) = MESSAGES.requests.get(path).copied() else {
+        let Some((message, is_stream)) = MESSAGES.requests.get(path).copied() else {
             return inner.call(request).await;
         };
         let large = LARGE.iter().find(|(call, _)| *call == path);
         let free = large.map_or(FREE_BYTES, |(_, free)| *free);
-        let mut scanner = Scanner::new(&MESSAGES, message, free);
+        let scanner = Scanner::new(&MESSAGES, message, free);
+        let bytes = request.extensions().get().cloned();
         let request = request.map(|body| {
-            Body::new(StreamBody::new(BodyStream::new(body).map(move |frame| {
-                let frame = frame?;
-                if let Some(data) = frame.data_ref() {
-                    scanner.read(data)?;
-                }
-                Ok::<_, Status>(frame)
-            })))
+            let frames = BodyStream::new(body);
+            let deadline = None;
+            Body::new(StreamBody::new(BoundedBody { frames, scanner, is_stream, bytes, deadline }))
         });
         inner.call(request).await
+    }
+}
+
+/// The body of a request, read as it arrives.
+struct BoundedBody {
+    frames: BodyStream<Body>,
+    scanner: Scanner,
+    is_stream: bool,
+    /// None outside of a server.
+    bytes: Option<Arc<RequestBytes>>,
+    /// End of the time for the message that is arriving.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl BoundedBody {
+    fn read(&mut self, data: &[u8]) -> Result<(), Status> {
+        let before = self.scanner.messages_read;
+        self.scanner.read(data)?;
+        self.hold()?;
+        if !self.scanner.is_within_message() {
+            self.deadline = None;
+        } else if self.deadline.is_none() || self.scanner.messages_read > before {
+            self.deadline = Some(Box::pin(sleep(MESSAGE_TIMEOUT)));
+        }
+        Ok(())
+    }
+
+    fn hold(&self) -> Result<(), Status> {
+        self.bytes.as_ref().map_or(Ok(()), |bytes| bytes.hold(self.scanner.held() as u64))
+    }
+
+    /// Forgets the last message of a stream once the next one is asked for. The only message of
+    /// other calls is held until they are answered.
+    fn forget_last(&mut self) -> Result<(), Status> {
+        if self.is_stream && self.scanner.last_length > 0 && !self.scanner.is_within_message() {
+            self.scanner.last_length = 0;
+            return self.hold();
+        }
+        Ok(())
+    }
+}
+
+impl Stream for BoundedBody {
+    type Item = <BodyStream<Body> as Stream>::Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match Pin::new(&mut self.frames).poll_next(context) {
+            Poll::Ready(Some(Ok(frame))) => {
+                let read = frame.data_ref().map_or(Ok(()), |data| self.read(data));
+                Poll::Ready(Some(read.map(|()| frame)))
+            }
+            Poll::Ready(end) => Poll::Ready(end),
+            Poll::Pending => {
+                if let Err(refused) = self.forget_last() {
+                    return Poll::Ready(Some(Err(refused)));
+                }
+                let Some(deadline) = &mut self.deadline else { return Poll::Pending };
+                deadline.as_mut().poll(context).map(|()| {
+                    let most = MESSAGE_TIMEOUT.as_secs();
+                    let text = format!("a message of the request has not arrived within {most} s");
+                    Some(Err(Reason::RequestTooSlow.status(text, &[])))
+                })
+            }
+        }
     }
 }
 
@@ -166,6 +232,9 @@ struct Scanner {
     /// Bytes of the present message that were read, and its length.
     read: usize,
     length: usize,
+    /// Length of the message before it.
+    last_length: usize,
+    messages_read: u64,
     /// The messages around the present byte, from the outermost: their ends and their fields.
     around: Vec<(usize, usize)>,
     elements: usize,
@@ -199,9 +268,20 @@ impl Scanner {
             state: State::Header(0),
             read: 0,
             length: 0,
+            last_length: 0,
+            messages_read: 0,
             around: Vec::new(),
             elements: 0,
         }
+    }
+
+    fn is_within_message(&self) -> bool {
+        !matches!(self.state, State::Header(0))
+    }
+
+    /// Bytes of the present message and of the one before it, which may still be at work.
+    fn held(&self) -> usize {
+        self.last_length + if self.is_within_message() { self.read } else { 0 }
     }
 
     /// Reads the next bytes of the call.
@@ -262,7 +342,8 @@ impl Scanner {
             self.around.pop();
         }
         if self.around.is_empty() {
-            (self.state, self.length) = (State::Header(0), 0);
+            (self.last_length, self.messages_read) = (self.length, self.messages_read + 1);
+            (self.state, self.read, self.length) = (State::Header(0), 0, 0);
         }
     }
 
@@ -333,8 +414,12 @@ impl Scanner {
 #[cfg(test)]
 mod tests {
     use fabricast_proto::v1;
+    use http_body::Frame;
     use prost::Message;
+    use tokio_stream::StreamExt;
+    use tokio_stream::wrappers::ReceiverStream;
     use tonic::Code;
+    use tonic::codegen::Bytes;
 
     use super::*;
 
@@ -345,10 +430,61 @@ mod tests {
 
     /// Reads a call in pieces of some length; gives the bytes of elements of the last message.
     fn scan(path: &str, bytes: &[u8], piece: usize) -> Result<usize, Status> {
-        let request = MESSAGES.requests[&format!("/fabricast.v1.{path}")];
+        let (request, _) = MESSAGES.requests[&format!("/fabricast.v1.{path}")];
         let mut scanner = Scanner::new(&MESSAGES, request, FREE_BYTES);
         bytes.chunks(piece).try_for_each(|piece| scanner.read(piece))?;
         Ok(scanner.elements)
+    }
+
+    /// Reads a call in two parts, after which nothing more comes; gives how it ended.
+    async fn body(first: &'static [u8], second: &'static [u8]) -> Result<usize, Status> {
+        let (request, _) = MESSAGES.requests["/fabricast.v1.TicService/PlanMgids"];
+        let (parts, received) = tokio::sync::mpsc::channel(2);
+        for part in [first, second] {
+            parts.send(Ok::<_, Status>(Frame::data(Bytes::from_static(part)))).await.unwrap();
+        }
+        let body = Body::new(StreamBody::new(ReceiverStream::new(received)));
+        let scanner = Scanner::new(&MESSAGES, request, FREE_BYTES);
+        let frames = BodyStream::new(body);
+        let (is_stream, bytes, deadline) = (false, None, None);
+        let mut body = BoundedBody { frames, scanner, is_stream, bytes, deadline };
+        let mut count = 0;
+        let all = async {
+            while let Some(frame) = body.next().await {
+                count += frame?.data_ref().map_or(0, Bytes::len);
+            }
+            Ok(())
+        };
+        let ended = tokio::time::timeout(MESSAGE_TIMEOUT * 10, all).await;
+        drop(parts);
+        ended.unwrap_or(Ok(())).map(|()| count)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_that_does_not_end_is_given_up_and_silence_between_messages_is_not() {
+        const WHOLE: &[u8] = &[0, 0, 0, 0, 3, 2, 1, 7];
+        for (first, second) in [(&WHOLE[..3], &WHOLE[3..6]), (WHOLE, &WHOLE[..7])] {
+            let refused = body(first, second).await.unwrap_err();
+            let reason = crate::reason_of(&refused);
+            assert_eq!(reason.as_deref(), Some("REQUEST_TOO_SLOW"), "{first:?}");
+        }
+        assert_eq!(body(WHOLE, WHOLE).await.unwrap(), 16);
+        assert_eq!(body(&WHOLE[..2], &WHOLE[2..]).await.unwrap(), 8);
+    }
+
+    #[test]
+    fn the_message_that_arrives_and_the_one_before_it_are_held() {
+        let (request, _) = MESSAGES.requests["/fabricast.v1.TicService/PlanMgids"];
+        let mut scanner = Scanner::new(&MESSAGES, request, FREE_BYTES);
+        let message = framed(&empty_elements(1, 50));
+        let mut held = |bytes: &[u8]| {
+            scanner.read(bytes).unwrap();
+            scanner.held()
+        };
+        assert_eq!((held(&message[..3]), held(&message[3..45])), (0, 40));
+        assert_eq!(held(&message[45..]), 100);
+        assert_eq!((held(&message[..35]), held(&message[35..])), (130, 100));
+        assert_eq!(held(&framed(&[])), 0);
     }
 
     /// An element without a field: its key and its length, 0.

@@ -228,6 +228,11 @@ reasons! {
     RateLimited => ResourceExhausted / "RATE_LIMITED",
     /// The client has as many calls open as it may; the details say when to come again.
     TooManyOpenCalls => ResourceExhausted / "TOO_MANY_OPEN_CALLS",
+    /// The client, or all clients, have as many bytes of requests open as they may; the details say
+    /// when to come again.
+    TooManyRequestBytes => ResourceExhausted / "TOO_MANY_REQUEST_BYTES",
+    /// A message of the request has not arrived in time.
+    RequestTooSlow => DeadlineExceeded / "REQUEST_TOO_SLOW",
     /// The caller's certificate does not give it this call, or not for this node or group.
     NotPermitted => PermissionDenied / "NOT_PERMITTED",
     /// The management key is wrong.

@@ -13,9 +13,17 @@ use fabricast_rpc::{
     Reason, Security, Services, reason_of, retry_after,
 };
 use fabricast_telemetry::metrics::LIMITED;
+use http_body::Frame;
+use http_body_util::StreamBody;
 use tempfile::TempDir;
 use time::OffsetDateTime;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tonic::body::Body;
+use tonic::codegen::{Bytes, Service};
 use tonic::transport::Endpoint;
 use tonic::{Code, Status, Streaming};
 use tonic_health::pb::health_client::HealthClient;
@@ -23,8 +31,15 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 const DAY: time::Duration = time::Duration::days(1);
 /// So slow that nothing is earned back while a test runs.
-const FEW: Limits =
-    Limits { calls_per_second: 1, burst: 5, open_calls: 3, client_connections: 2, connections: 4 };
+const FEW: Limits = Limits {
+    calls_per_second: 1,
+    burst: 5,
+    open_calls: 3,
+    client_connections: 2,
+    connections: 4,
+    client_request_bytes: 6 << 20,
+    request_bytes: 1 << 30,
+};
 
 /// Serves until the guard is dropped; answers the address.
 fn serve(security: Security) -> (String, DropGuard) {
@@ -123,6 +138,55 @@ async fn streams_are_open_calls_until_they_end() {
     ask(Peer::new(&address).unwrap().channel()).await.unwrap();
     open.pop();
     in_time(async || watch(peer.channel()).await).await;
+}
+
+/// Begins a call with a message of 4 MiB less a byte, of which so many bytes are sent.
+async fn send_part(
+    mut channel: Channel,
+    bytes: usize,
+) -> (mpsc::Sender<Bytes>, JoinHandle<Option<Status>>) {
+    let (parts, received) = mpsc::channel(2);
+    let frames = ReceiverStream::new(received).map(|data| Ok::<_, Status>(Frame::data(data)));
+    let request = http::Request::post("/fabricast.v1.AdministrationService/GetServerInfo")
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(Body::new(StreamBody::new(frames)))
+        .unwrap();
+    // A field that nobody knows, with texts of any length.
+    let head = [&[0][..], &((4_u32 << 20) - 1).to_be_bytes(), &[15 << 3 | 2, 250, 255, 255, 1]];
+    parts.send(Bytes::from(head.concat())).await.unwrap();
+    parts.send(Bytes::from(vec![b'x'; bytes])).await.unwrap();
+    let answer = tokio::spawn(async move {
+        std::future::poll_fn(|context| channel.poll_ready(context)).await.unwrap();
+        let answer = channel.call(request).await.unwrap();
+        Status::from_header_map(answer.headers())
+    });
+    (parts, answer)
+}
+
+#[tokio::test]
+async fn a_client_cannot_begin_more_requests_than_its_share_of_memory() {
+    let ours = authority();
+    let limits = Limits { burst: 100, ..FEW };
+    let (address, _serving) = serve(known(&ours, "tic/a").limited(limits));
+    let noisy = known(&ours, "tenant/noisy").peer(&address).unwrap();
+    let (parts, first) = send_part(noisy.channel(), 7 << 19).await;
+    let (_open, second) = send_part(noisy.channel(), 7 << 19).await;
+    // One of the two, whichever comes second.
+    let either = async {
+        tokio::select! { one = first => one, one = second => one }
+    };
+    let refused = tokio::time::timeout(Duration::from_secs(30), either).await;
+    let refused = refused.expect("one is refused").unwrap().expect("none is complete");
+    assert_eq!(reason_of(&refused).as_deref(), Some(Reason::TooManyRequestBytes.text()));
+    assert!(refused.message().contains("tenant/noisy has more than 6291456 bytes"), "{refused}");
+    assert!(retry_after(&refused).is_some());
+    assert!(LIMITED.count("AdministrationService", "tenant", "client_request_bytes") > 0);
+    let quiet = known(&ours, "tenant/quiet").peer(&address).unwrap();
+    let (_open, still) = send_part(quiet.channel(), 7 << 19).await;
+    ask(quiet.channel()).await.unwrap();
+    assert!(!still.is_finished(), "another client has its own share");
+    drop(parts);
 }
 
 #[tokio::test]
@@ -233,7 +297,7 @@ impl<S> tonic::server::NamedService for Named<S> {
     const NAME: &'static str = "test.Named";
 }
 
-impl<S: tower::Service<R>, R> tower::Service<R> for Named<S> {
+impl<S: Service<R>, R> Service<R> for Named<S> {
     type Response = S::Response;
     type Error = S::Error;
     type Future = S::Future;

@@ -5407,8 +5407,9 @@ pub mod tic_service_client {
     /// this or another service may also be refused with PERMISSION_DENIED / NOT_PERMITTED: the caller's
     /// role, node or tenant does not have it. Bytes that are no message of a call of this or another
     /// service are refused with INVALID_ARGUMENT / REQUEST_UNREADABLE. Whoever asks too much of this or
-    /// another service is refused with RESOURCE_EXHAUSTED / RATE_LIMITED or RESOURCE_EXHAUSTED /
-    /// TOO_MANY_OPEN_CALLS, and told when to come again.
+    /// another service is refused with RESOURCE_EXHAUSTED / RATE_LIMITED, RESOURCE_EXHAUSTED /
+    /// TOO_MANY_OPEN_CALLS or RESOURCE_EXHAUSTED / TOO_MANY_REQUEST_BYTES, and told when to come again. A
+    /// message that does not arrive in time ends its call with DEADLINE_EXCEEDED / REQUEST_TOO_SLOW.
     #[derive(Debug, Clone)]
     pub struct TicServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -6342,8 +6343,9 @@ pub mod tic_service_server {
     /// this or another service may also be refused with PERMISSION_DENIED / NOT_PERMITTED: the caller's
     /// role, node or tenant does not have it. Bytes that are no message of a call of this or another
     /// service are refused with INVALID_ARGUMENT / REQUEST_UNREADABLE. Whoever asks too much of this or
-    /// another service is refused with RESOURCE_EXHAUSTED / RATE_LIMITED or RESOURCE_EXHAUSTED /
-    /// TOO_MANY_OPEN_CALLS, and told when to come again.
+    /// another service is refused with RESOURCE_EXHAUSTED / RATE_LIMITED, RESOURCE_EXHAUSTED /
+    /// TOO_MANY_OPEN_CALLS or RESOURCE_EXHAUSTED / TOO_MANY_REQUEST_BYTES, and told when to come again. A
+    /// message that does not arrive in time ends its call with DEADLINE_EXCEEDED / REQUEST_TOO_SLOW.
     #[derive(Debug)]
     pub struct TicServiceServer<T> {
         inner: Arc<T>,

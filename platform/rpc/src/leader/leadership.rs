@@ -48,7 +48,7 @@ pub(super) fn requested_delay(response: &http::Response<Body>) -> Option<Duratio
     let status = Status::from_header_map(response.headers())?;
     let wait = retry_after(&status)?;
     let reason = reason_of(&status)?;
-    let reasons = [Reason::RateLimited, Reason::TooManyOpenCalls];
+    let reasons = [Reason::RateLimited, Reason::TooManyOpenCalls, Reason::TooManyRequestBytes];
     reasons.iter().any(|one| one.text() == reason).then(|| wait.min(MOST_ASKED))
 }
 
