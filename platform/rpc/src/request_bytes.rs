@@ -39,8 +39,8 @@ impl RequestBytes {
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED` / `TOO_MANY_REQUEST_BYTES` if its client, or all clients, have more than
-    /// they may.
+    /// `RESOURCE_EXHAUSTED` / `TOO_MANY_REQUEST_BYTES` if its client, or all clients, have more
+    /// than they may.
     pub(crate) fn hold(&self, bytes: u64) -> Result<(), Status> {
         let before = self.held.swap(bytes, Ordering::Relaxed);
         let Some(more) = bytes.checked_sub(before).filter(|more| *more > 0) else {

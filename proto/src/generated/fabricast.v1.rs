@@ -5408,8 +5408,8 @@ pub mod tic_service_client {
     /// role, node or tenant does not have it. Bytes that are no message of a call of this or another
     /// service are refused with INVALID_ARGUMENT / REQUEST_UNREADABLE. Whoever asks too much of this or
     /// another service is refused with RESOURCE_EXHAUSTED / RATE_LIMITED, RESOURCE_EXHAUSTED /
-    /// TOO_MANY_OPEN_CALLS or RESOURCE_EXHAUSTED / TOO_MANY_REQUEST_BYTES, and told when to come again. A
-    /// message that does not arrive in time ends its call with DEADLINE_EXCEEDED / REQUEST_TOO_SLOW.
+    /// TOO_MANY_OPEN_CALLS or RESOURCE_EXHAUSTED / TOO_MANY_REQUEST_BYTES, and told when to come again.
+    /// A message that does not arrive in time ends its call with DEADLINE_EXCEEDED / REQUEST_TOO_SLOW.
     #[derive(Debug, Clone)]
     pub struct TicServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -6344,8 +6344,8 @@ pub mod tic_service_server {
     /// role, node or tenant does not have it. Bytes that are no message of a call of this or another
     /// service are refused with INVALID_ARGUMENT / REQUEST_UNREADABLE. Whoever asks too much of this or
     /// another service is refused with RESOURCE_EXHAUSTED / RATE_LIMITED, RESOURCE_EXHAUSTED /
-    /// TOO_MANY_OPEN_CALLS or RESOURCE_EXHAUSTED / TOO_MANY_REQUEST_BYTES, and told when to come again. A
-    /// message that does not arrive in time ends its call with DEADLINE_EXCEEDED / REQUEST_TOO_SLOW.
+    /// TOO_MANY_OPEN_CALLS or RESOURCE_EXHAUSTED / TOO_MANY_REQUEST_BYTES, and told when to come again.
+    /// A message that does not arrive in time ends its call with DEADLINE_EXCEEDED / REQUEST_TOO_SLOW.
     #[derive(Debug)]
     pub struct TicServiceServer<T> {
         inner: Arc<T>,

@@ -97,8 +97,8 @@ async fn watch_records(calls: &Calls, shared: &Shared, known: &mut Vec<u8>) -> R
     }
 }
 
-/// Downloads the topology. It is parsed as it comes, because its text takes more memory than all else
-/// that the console keeps of a large fabric.
+/// Downloads the topology. It is parsed as it comes, because its text takes more memory than all
+/// else that the console keeps of a large fabric.
 async fn download(calls: &Calls) -> Result<Arc<Fabric>, String> {
     let mut parts = calls.topology().await.map_err(|error| text(&error))?;
     let mut reader = ibnetdiscover::Reader::default();

@@ -7,7 +7,6 @@ use fabricast_rpc::{Backoff, Leader, RpcError};
 use fabricast_topology::{Graph, ibnetdiscover};
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
-use tonic::Status;
 use tracing::warn;
 
 use crate::environment::Environment;
@@ -119,7 +118,7 @@ pub(crate) async fn load_topology(tic: &Leader) -> Result<TopologySnapshot, RunE
 /// Downloads the topology, and parses it as it comes.
 async fn download(
     tic: &Leader,
-) -> Result<Result<TopologySnapshot, ibnetdiscover::ReadError>, Status> {
+) -> Result<Result<TopologySnapshot, ibnetdiscover::ReadError>, RpcError> {
     let mut parts = tic.topology_parts().await?;
     let mut digest = Sha256::new();
     let mut reader = ibnetdiscover::Reader::default();

@@ -66,7 +66,8 @@ pub(super) struct Port {
     pub(super) line: u32,
     /// Index of the node that it belongs to.
     pub(super) node: u32,
-    /// Number of the peer's id while lines are read, then index of its node; [`NONE`] without cable.
+    /// Number of the peer's id while lines are read, then index of its node; [`NONE`] without
+    /// cable.
     pub(super) peer: u32,
     /// Number of the speed.
     pub(super) speed: u32,
