@@ -25,6 +25,7 @@ pub struct Topology {
     pub graph: Arc<Graph>,
     /// The network as `ibnetdiscover` prints it.
     pub text: Arc<str>,
+    is_infiniband: bool,
 }
 
 impl Topology {
@@ -41,7 +42,7 @@ impl Topology {
             (_, Some(spec)) => spec.generate().with_context(|| format!("preset '{source}'"))?,
             (path, None) => return Self::read_file(Path::new(path)),
         };
-        Ok(Self::of(source, graph))
+        Ok(Self { is_infiniband: source == CLUSTER.0, ..Self::of(source, graph) })
     }
 
     /// Reads a topology from a file, whatever its name.
@@ -50,13 +51,20 @@ impl Topology {
     ///
     /// Names the file, the line and what is wrong with it.
     pub fn read_file(path: &Path) -> Result<Self, Failure> {
-        Ok(Self::of(&path.display().to_string(), graph_in(path)?))
+        let topology = Self::of(&path.display().to_string(), graph_in(path)?);
+        Ok(Self { is_infiniband: !is_spec(path), ..topology })
+    }
+
+    /// Tells whether it was read from InfiniBand's tools, and not generated.
+    #[must_use]
+    pub const fn is_infiniband(&self) -> bool {
+        self.is_infiniband
     }
 
     /// A topology that came from elsewhere.
     pub(crate) fn of(title: &str, graph: Graph) -> Self {
         let text = ibnetdiscover::write(&graph).into();
-        Self { title: title.to_owned(), graph: Arc::new(graph), text }
+        Self { title: title.to_owned(), graph: Arc::new(graph), text, is_infiniband: false }
     }
 
     /// Finds the fat tree in it.
@@ -102,13 +110,17 @@ fn engines_for_all() -> String {
     all.map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
 }
 
+fn is_spec(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "toml")
+}
+
 fn graph_in(path: &Path) -> Result<Graph, Failure> {
     let text = read_text(path).map_err(|failure| match path.try_exists() {
         Ok(false) => failure.hint(format!("the presets are {}", preset_names())),
         Ok(true) | Err(_) => failure,
     })?;
     let named = || format!("'{}'", path.display());
-    if path.extension().is_some_and(|extension| extension == "toml") {
+    if is_spec(path) {
         Ok(generated(&text).with_context(named)?)
     } else {
         Ok(ibnetdiscover::read(&text).with_context(named)?)

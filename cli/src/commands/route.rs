@@ -2,6 +2,7 @@
 
 mod advice;
 mod audit;
+mod deadlock;
 mod draw;
 mod explain;
 mod live;

@@ -35,6 +35,7 @@ mod routing_engine;
 mod scenario;
 mod spt;
 mod tables;
+mod up_down;
 pub mod verify;
 
 pub use advice::{
@@ -84,3 +85,4 @@ pub use routing_engine::{
 pub use scenario::{GroupSource, PatternMaker, Routed, Scenario, ScenarioError};
 pub use spt::{Layout, LayoutError, MAX_COLORS, MgidSpace, SpanningTree};
 pub use tables::{TableImage, table_entries, virtual_group_entries};
+pub use up_down::UpDown;

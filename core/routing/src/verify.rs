@@ -7,8 +7,12 @@
 //!   round twice, and whoever else gets one is a member of another group of the same virtual group.
 //! - R4: no entry number reaches C.
 //!
+//! A cycle of channels that wait for each other breaks no rule, and is reported by itself
+//! ([`Report::cycle`]): on a lossless fabric it can become a deadlock.
+//!
 //! Cost: the sum over senders of the size of the tree they reach.
 
+mod dependencies;
 mod index;
 
 use fabricast_topology::{
@@ -16,6 +20,8 @@ use fabricast_topology::{
 };
 use thiserror::Error;
 
+use crate::up_down::UpDown;
+pub use dependencies::{Cycle, Turn};
 use index::{Hop, Hops, Rows};
 
 /// A group as it has to be served.
@@ -77,6 +83,10 @@ pub struct Report {
     pub violations: Vec<Violation>,
     /// Number of violations in all.
     pub violation_count: u64,
+    /// One of the shortest cycles of channels that packets of all groups hold and wait for, on a
+    /// fabric with levels together with unicast packets that go up and then down. Rows that no
+    /// packet met are left out, but with [`Senders::First`].
+    pub cycle: Option<Cycle>,
 }
 
 impl Report {
@@ -231,6 +241,10 @@ pub fn verify(
         }
     }
     report.unused_entries = walker.row_used.iter().filter(|used| !**used).count();
+    let all_rows = options.senders == Senders::First;
+    let Walker { hops, rows, row_users, .. } = &walker;
+    let walked = dependencies::Walked { graph, hops, rows, users: row_users, all_rows };
+    report.cycle = dependencies::find(walked, groups, UpDown::of_levels(graph).as_ref());
     report
 }
 

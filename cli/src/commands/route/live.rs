@@ -8,6 +8,7 @@ use fabricast_proto::v1::directory_change::Kind;
 use fabricast_routing::verify::{self, Senders};
 use fabricast_topology::TableKind;
 
+use super::deadlock::Deadlock;
 use super::verify::{Verdict, VerifyArgs, in_words, listed, say};
 use crate::args::Format;
 use crate::failure::Failure;
@@ -70,6 +71,9 @@ pub(super) async fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure
         violations.push(format!("R4: {} entries that no packet meets", report.unused_entries));
         violation_count += 1;
     }
+    let is_lossless = args.lossless.unwrap_or(false);
+    let deadlock = report.cycle.as_ref().map(|cycle| Deadlock::new(&graph, cycle, is_lossless));
+    violation_count += u64::from(deadlock.as_ref().is_some_and(Deadlock::is_violation));
     let cut_off = moment.groups.iter().filter_map(|group| group.route.as_ref());
     let verdict = Verdict {
         groups: report.groups,
@@ -82,6 +86,7 @@ pub(super) async fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure
         unused_entries: report.unused_entries,
         violations,
         violation_count,
+        deadlock,
         elapsed_ms: started.elapsed().as_secs_f64() * 1e3,
     };
     say(&verdict, format)

@@ -12,6 +12,7 @@ use fabricast_topology::{EndpointId, Faults, Graph, Mgid, SwitchId};
 use serde::Serialize;
 
 use super::audit::{self, Members};
+use super::deadlock::Deadlock;
 use crate::args::{Format, ServerArgs};
 use crate::failure::Failure;
 use crate::group_file;
@@ -42,6 +43,7 @@ pub(super) struct Verdict {
     pub(super) unused_entries: usize,
     pub(super) violations: Vec<String>,
     pub(super) violation_count: u64,
+    pub(super) deadlock: Option<Deadlock>,
     pub(super) elapsed_ms: f64,
 }
 
@@ -65,6 +67,11 @@ pub(crate) struct VerifyArgs {
     /// unused entries count as violations only with this option.
     #[arg(long)]
     pub(super) all_senders: bool,
+    /// Links are lossless (InfiniBand, Ethernet with PFC), so that channels which wait for each
+    /// other in a cycle can deadlock: a cycle is a violation then, else a warning. Default: true
+    /// for topologies as `ibnetdiscover` prints them, false for generated ones and with `--live`.
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    pub(super) lossless: Option<bool>,
     /// Read the tables of the switches of a running control plane, and compare them with its
     /// groups.
     #[arg(long, conflicts_with_all = ["topology", "groups", "routes", "tables"])]
@@ -111,7 +118,11 @@ pub(super) fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure> {
     let groups = delivery_groups(&routes, &members);
     let report = verify::verify(graph, &Faults::new(), &groups, &entries, options);
 
-    let count = report.violation_count + u64::try_from(findings.len())?;
+    let is_lossless = args.lossless.unwrap_or(topology.is_infiniband());
+    let deadlock = report.cycle.as_ref().map(|cycle| Deadlock::new(graph, cycle, is_lossless));
+    let count = report.violation_count
+        + u64::try_from(findings.len())?
+        + u64::from(deadlock.as_ref().is_some_and(Deadlock::is_violation));
     findings.truncate(listed(format));
     findings.extend(report.violations.iter().map(|violation| in_words(graph, violation)));
     let verdict = Verdict {
@@ -125,6 +136,7 @@ pub(super) fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure> {
         unused_entries: report.unused_entries,
         violations: findings,
         violation_count: count,
+        deadlock,
         elapsed_ms: started.elapsed().as_secs_f64() * 1e3,
     };
     say(&verdict, format)
@@ -289,11 +301,15 @@ fn text(verdict: &Verdict) -> String {
             verdict.unrouted, verdict.cut_off
         ));
     }
+    if let Some(deadlock) = &verdict.deadlock {
+        text.push_str(&format!("\n{deadlock}"));
+    }
     for violation in &verdict.violations {
         text.push_str(&format!("\n{violation}"));
     }
-    let more =
-        verdict.violation_count.saturating_sub(verdict.violations.len().try_into().unwrap_or(0));
+    let listed = verdict.violations.len()
+        + usize::from(verdict.deadlock.as_ref().is_some_and(Deadlock::is_violation));
+    let more = verdict.violation_count.saturating_sub(listed.try_into().unwrap_or(0));
     if more > 0 {
         text.push_str(&format!("\n{}", output::and_more(more)));
     }

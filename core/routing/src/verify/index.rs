@@ -112,18 +112,45 @@ impl Rows {
         self.keys.len()
     }
 
+    /// Walks all rows: the number, the input port if there is a table for each, the port whose
+    /// number is 1, and the output ports.
+    pub(super) fn each(&self, mut each: impl FnMut(usize, Option<u32>, u32, PortSet)) {
+        for (table, range) in (0u32..).zip(self.first.windows(2)) {
+            for row in range[0] as usize..range[1] as usize {
+                let in_port = (self.tables == TableKind::PerPort).then_some(table);
+                let first = self.switch_port[self.keys[row].switch.index()];
+                each(row, in_port, first, self.outs[row]);
+            }
+        }
+    }
+
+    /// Lists the rows that packets which come in by a port can meet.
+    pub(super) fn of(&self, in_port: u32) -> std::ops::Range<usize> {
+        let table = match self.tables {
+            TableKind::PerPort => in_port,
+            TableKind::PerSwitch => self.port_switch[in_port as usize],
+        } as usize;
+        self.first[table] as usize..self.first[table + 1] as usize
+    }
+
+    pub(super) fn is_per_port(&self) -> bool {
+        self.tables == TableKind::PerPort
+    }
+
+    /// Returns the output ports of a row.
+    pub(super) fn out(&self, row: usize) -> PortSet {
+        self.outs[row]
+    }
+
     pub(super) fn key(&self, row: usize) -> RowKey {
         self.keys[row]
     }
 
     /// Finds the row for packets of a color that come in by a port.
     pub(super) fn find(&self, in_port: u32, color: u16) -> Option<usize> {
-        let table = match self.tables {
-            TableKind::PerPort => in_port,
-            TableKind::PerSwitch => self.port_switch[in_port as usize],
-        } as usize;
-        let (first, end) = (self.first[table] as usize, self.first[table + 1] as usize);
-        self.colors[first..end].binary_search(&color).ok().map(|at| first + at)
+        let rows = self.of(in_port);
+        let at = self.colors[rows.clone()].binary_search(&color).ok()?;
+        Some(rows.start + at)
     }
 
     /// Walks the ports by which copies leave.
