@@ -175,6 +175,10 @@ pub(crate) struct EngineArgs {
     /// Trees that `mr4lms` merges a group with; default: `fewest-groups`.
     #[arg(long, value_enum)]
     pub(crate) merge_partner: Option<Partner>,
+    /// Keep trees of `mr4lms` to an order of the switches, so that packets on them cannot deadlock
+    /// a lossless fabric; default: on fabrics with levels, as fat trees have.
+    #[arg(long, value_name = "true|false")]
+    pub(crate) deadlock_free: Option<bool>,
     /// Table organisation: one table for each input port, or one for the whole switch.
     #[arg(long, value_enum, default_value_t = Tables::PerPort)]
     pub(crate) tables: Tables,
@@ -198,6 +202,7 @@ pub(crate) struct EngineArgs {
             "root_policy",
             "merge_policy",
             "merge_partner",
+            "deadlock_free",
             "tables",
             "fault_tolerant",
             "stay_after_healing",

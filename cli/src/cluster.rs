@@ -329,6 +329,7 @@ fn router_app(
         root_policy,
         merge_policy,
         merge_partner,
+        deadlock_free,
     } = engine_options;
     let config = settings(RawRouterConfig {
         listen: any_port(),
@@ -343,6 +344,7 @@ fn router_app(
         root_policy,
         merge_policy,
         merge_partner,
+        deadlock_free,
         drain: DRAIN,
         read_back: READ_BACK,
         read_back_rate: READ_BACK_RATE,

@@ -148,6 +148,7 @@ pub(crate) fn options(args: &EngineArgs, colors: u16) -> Result<EngineOptions, F
             Partner::Nearest => MergePartner::Nearest,
             Partner::RarestColor => MergePartner::RarestColor,
         }),
+        deadlock_free: args.deadlock_free,
     };
     match refused_options(args.kind, &options).into_iter().next() {
         Some(error) => Err(build_failure(error)),

@@ -136,7 +136,7 @@ impl Baseline {
     ) -> Result<Self, LayoutError> {
         let space = MgidSpace::any(options.colors)?;
         let used = if rule == BaselineRule::GlobalTree { 1 } else { options.colors };
-        let fabric = Fabric::new(graph, options.tables);
+        let fabric = Fabric::new(graph, options.tables, None);
         Ok(Self {
             rule,
             space,

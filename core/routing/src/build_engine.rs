@@ -94,6 +94,10 @@ pub fn refused_options(kind: EngineKind, options: &EngineOptions) -> Vec<BuildEr
             options.merge_partner.is_some() && !kind.chooses_merges(),
             BuildError::NoMergePartner { kind },
         ),
+        (
+            options.deadlock_free.is_some_and(|wanted| !kind.can_be_deadlock_free(wanted)),
+            BuildError::NoDeadlockFree { kind },
+        ),
     ];
     refusals.into_iter().filter(|(is_refused, _)| *is_refused).map(|(_, error)| error).collect()
 }
@@ -135,6 +139,7 @@ mod tests {
             EngineOptions { root_scope: Some(RootScope::Tn), ..usual },
             EngineOptions { merge_policy: Some(MergePolicy::Rebuild), ..usual },
             EngineOptions { merge_partner: Some(MergePartner::RarestColor), ..usual },
+            EngineOptions { deadlock_free: Some(false), ..usual },
         ];
         assert_eq!(usual.implied_engine(), None);
         for options in cases {
@@ -166,6 +171,20 @@ mod tests {
         {
             let refused = refused_options(kind, &twice);
             assert_eq!(refused, [BuildError::NoFaultTolerance { kind }]);
+        }
+    }
+
+    #[test]
+    fn engines_for_fat_trees_and_mr4lms_can_be_free_of_deadlocks() {
+        let free = EngineOptions {
+            deadlock_free: Some(true),
+            ..EngineOptions::new(8, TableKind::PerPort)
+        };
+        assert_eq!(free.implied_engine(), None);
+        for kind in EngineKind::ALL.iter().copied() {
+            let can = kind.needs_fat_tree() || kind == EngineKind::Mr4lms;
+            let refused = if can { vec![] } else { vec![BuildError::NoDeadlockFree { kind }] };
+            assert_eq!(refused_options(kind, &free), refused);
         }
     }
 

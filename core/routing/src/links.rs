@@ -96,10 +96,15 @@ impl SwitchLinks {
 
     /// Leaves out the links between parts.
     fn cut(self, parts: &[u32]) -> Self {
+        self.filter(|from, to| parts[from.index()] == parts[to.index()])
+    }
+
+    /// Keeps the links that may be gone from one switch to another.
+    pub(crate) fn filter(self, may_go: impl Fn(SwitchId, SwitchId) -> bool) -> Self {
         let mut left =
             Self { first: vec![0], to: Vec::new(), ports: Vec::new(), peers: Vec::new() };
-        for (switch, part) in (0u32..).map(SwitchId).zip(parts) {
-            for link in self.of(switch).filter(|link| parts[link.to.index()] == *part) {
+        for switch in (0..dense(self.switch_count())).map(SwitchId) {
+            for link in self.of(switch).filter(|link| may_go(switch, link.to)) {
                 left.to.push(link.to);
                 left.ports.push(link.port);
                 left.peers.push(link.peer);

@@ -46,6 +46,13 @@ impl MinHops {
     /// leaves and every hop of the diameter.
     #[must_use]
     pub fn new(graph: &Graph, faults: &Faults) -> Self {
+        let mut table = Self::empty(graph, faults);
+        table.fill(0..table.leaves.len());
+        table
+    }
+
+    /// Makes a table in which nothing is counted.
+    fn empty(graph: &Graph, faults: &Faults) -> Self {
         let mut leaf_at = vec![NOT_A_LEAF; graph.switch_count()];
         for port in graph.endpoints().filter_map(|endpoint| graph.attachment(endpoint)) {
             leaf_at[graph.switch_of(port).index()] = 0;
@@ -55,13 +62,26 @@ impl MinHops {
         for (row, leaf) in (0u32..).zip(&leaves) {
             leaf_at[leaf.index()] = row;
         }
-        let mut table = Self {
+        Self {
             links: SwitchLinks::new(graph, faults),
             live: live_switches(graph, faults),
             leaf_at,
             hops: vec![NO_PATH; leaves.len() * graph.switch_count()],
             leaves,
-        };
+        }
+    }
+
+    /// Counts the hops from every leaf over live links that may be gone from one switch to another.
+    /// Not to be given other faults later.
+    ///
+    /// Cost: that of [`MinHops::new`].
+    pub(crate) fn one_way(
+        graph: &Graph,
+        faults: &Faults,
+        may_go: impl Fn(SwitchId, SwitchId) -> bool,
+    ) -> Self {
+        let mut table = Self::empty(graph, faults);
+        table.links = table.links.filter(may_go);
         table.fill(0..table.leaves.len());
         table
     }

@@ -34,6 +34,7 @@ pub(crate) mod loads;
 pub(crate) mod member_hops;
 mod obstacles;
 mod occupancy;
+mod ordered_merge;
 mod place;
 mod restore;
 pub(crate) mod staging;
@@ -49,11 +50,12 @@ use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, ChangeError};
-use crate::plan::{CutOff, PartBuilder, Plan, PlannedTree};
+use crate::plan::{CutOff, Displacement, PartBuilder, Plan, PlannedTree, Unrouted};
 use crate::root_choice::{PortLoads, RootChooser};
 use crate::root_policy::RootPolicy;
 use crate::routing_engine::{EngineEntry, EngineKind, RecordedChoice, RestoreError, RoutingEngine};
 use crate::spt::{LayoutError, MgidSpace};
+use crate::up_down::UpDown;
 use fabric::Fabric;
 use occupancy::Context;
 pub use place::Turn;
@@ -70,6 +72,10 @@ pub(crate) const ENTRY: EngineEntry = EngineEntry {
             root_policy: input.options.root_policy,
             merge_policy: input.options.merge_policy.unwrap_or(usual.merge_policy),
             merge_partner: input.options.merge_partner.unwrap_or(usual.merge_partner),
+            deadlock_free: match input.options.deadlock_free {
+                Some(is_wanted) => is_wanted,
+                None => UpDown::of_levels(&input.graph).is_some(),
+            },
             ..usual
         };
         Ok(Box::new(Mr4lms::new(input.graph, options)?))
@@ -104,10 +110,14 @@ pub struct Mr4lmsOptions {
     /// Chooses among equally high trees, where a tree is built first; none: the root
     /// with the least load by the engine's own count.
     pub root_policy: Option<RootPolicy>,
+    /// Keeps trees to an order of the switches, so that packets on them cannot deadlock: that of
+    /// the levels ([`UpDown::of_levels`]), else a spanning order ([`UpDown::spanning`]).
+    pub deadlock_free: bool,
 }
 
 impl Mr4lmsOptions {
-    /// Returns the options for tables of this size and kind, everything else as usual.
+    /// Returns the options for tables of this size and kind, everything else as in the paper or
+    /// better; trees are free of deadlocks only if asked for.
     #[must_use]
     pub const fn new(colors: u16, tables: TableKind) -> Self {
         Self {
@@ -117,6 +127,7 @@ impl Mr4lmsOptions {
             merge_partner: MergePartner::FewestGroups,
             successes_in_a_row: 20,
             root_policy: None,
+            deadlock_free: false,
         }
     }
 }
@@ -150,6 +161,8 @@ pub enum MergePartner {
 struct Tools {
     chooser: RootChooser,
     member_hops: member_hops::MemberHops,
+    union_hops: member_hops::MemberHops,
+    heights: ordered_merge::Heights,
     light_trees: light_tree::LightTreeBuilder,
     obstacles: obstacles::Obstacles,
     color_search: color_search::ColorSearch,
@@ -170,7 +183,10 @@ impl Mr4lms {
     /// [`LayoutError`] if the colors are out of range.
     pub fn new(graph: Arc<Graph>, options: Mr4lmsOptions) -> Result<Self, LayoutError> {
         let space = MgidSpace::any(options.colors)?;
-        let fabric = Fabric::new(graph, options.tables);
+        let order = options
+            .deadlock_free
+            .then(|| UpDown::of_levels(&graph).unwrap_or_else(|| UpDown::spanning(&graph)));
+        let fabric = Fabric::new(graph, options.tables, order);
         Ok(Self {
             options,
             space,
@@ -227,13 +243,34 @@ impl Mr4lms {
             }
             if color == 0 {
                 // Here are the groups with nobody to send to, too.
-                let alone = self.store.groups.iter().filter(|(_, group)| group.tree.is_none());
+                let unrouted = &self.store.unrouted;
+                let alone = self
+                    .store
+                    .groups
+                    .iter()
+                    .filter(|(mgid, group)| group.tree.is_none() && !unrouted.contains(mgid));
                 for (mgid, _) in alone {
                     let groups = vec![served(mgid)];
                     note(PlannedTree { root: None, ports: Vec::new(), groups });
                 }
             }
             self.plan.set_part(u32::from(color), part);
+        }
+        self.write_unrouted();
+    }
+
+    /// Updates the plan's list of groups without a tree.
+    fn write_unrouted(&mut self) {
+        let colors = u32::from(self.options.colors);
+        let unrouted = self.store.unrouted.iter().map(|mgid| Unrouted {
+            mgid: *mgid,
+            why: Displacement::NoSharedRoot,
+            broken: 0,
+            held: colors,
+        });
+        let unrouted: Vec<Unrouted> = unrouted.collect();
+        if self.plan.unrouted() != unrouted {
+            self.plan.set_unrouted(unrouted);
         }
     }
 }
@@ -258,11 +295,16 @@ impl Mr4lms {
         self.tidy(loose);
         for mgid in gone {
             self.store.groups.remove(&mgid);
+            self.store.unrouted.remove(&mgid);
         }
         if self.store.groups.is_empty() {
             self.turn = Turn::BuildFirst;
         }
         for mgid in left {
+            self.settle(mgid);
+        }
+        // What was in their way may be gone.
+        for mgid in self.store.unrouted.clone() {
             self.settle(mgid);
         }
     }
@@ -320,7 +362,8 @@ impl Mr4lms {
                     .collect();
                 if member_ports.len() >= 2 {
                     let piece = self.tools.walk.cut(&self.fabric, &member_ports);
-                    if piece.ports.iter().all(|port| self.fabric.is_live(*port)) {
+                    let is_live = piece.ports.iter().all(|port| self.fabric.is_live(*port));
+                    if is_live && self.fabric.keeps_order(&piece.ports) {
                         pieces.push((*mgid, piece));
                     }
                 }
@@ -365,6 +408,10 @@ impl Mr4lms {
             tree.root = root;
             tree.ports.sort_unstable();
             tree.ports.dedup();
+            if self.fabric.is_ordered() {
+                let highest = self.fabric.switches(&tree.ports);
+                tree.root = highest.max_by_key(|at| self.fabric.height(*at)).unwrap_or(root);
+            }
             tree
         };
         trees.into_values().map(finish).collect()
@@ -395,18 +442,20 @@ impl Mr4lms {
     /// suffice.
     fn extend(&mut self, number: TreeIndex, member_ports: &[PortId]) -> bool {
         let tree = self.remove_tree(number);
-        let ports = self.longer(&tree, member_ports);
-        let is_possible = ports.is_some();
-        let ports = ports.unwrap_or_else(|| tree.ports.clone());
-        self.add_tree(Tree { ports, ..tree });
+        let longer = self.longer(&tree, member_ports);
+        let is_possible = longer.is_some();
+        let (root, ports) = longer.unwrap_or_else(|| (tree.root, tree.ports.clone()));
+        self.add_tree(Tree { root, ports, ..tree });
         is_possible
     }
 
-    /// Returns the ports of a removed tree with more members connected to it.
-    fn longer(&mut self, tree: &Tree, member_ports: &[PortId]) -> Option<Vec<PortId>> {
+    /// Returns the root and the ports of a removed tree with more members connected to it. Where
+    /// trees have to keep to an order, a member that does not lead up to the tree is connected by
+    /// a higher root.
+    fn longer(&mut self, tree: &Tree, member_ports: &[PortId]) -> Option<(SwitchId, Vec<PortId>)> {
         let Self { fabric, store, tools, .. } = self;
         let occupancy = &store.occupancy;
-        let mut ports = tree.ports.clone();
+        let (mut root, mut ports) = (tree.root, tree.ports.clone());
         tools.targets.clear();
         tools.targets.grow(fabric.graph.switch_count());
         tools.targets.extend(fabric.switches(&tree.ports).map(SwitchId::index));
@@ -415,19 +464,24 @@ impl Mr4lms {
                 return None;
             }
             let leaf = fabric.graph.switch_of(*member_port);
-            let bridge = tools.color_trees.bridge(
-                Context { fabric, occupancy },
-                tree.color,
-                leaf,
-                &tools.targets,
-            )?;
+            let context = Context { fabric, occupancy };
+            let bridge = tools.color_trees.bridge(context, tree.color, leaf, &tools.targets);
+            let bridge = match bridge {
+                Some(bridge) => bridge,
+                None if fabric.is_ordered() => {
+                    let (top, arch) = tools.color_trees.arch(context, tree.color, root, leaf)?;
+                    root = top;
+                    arch
+                }
+                None => return None,
+            };
             tools.targets.extend(fabric.switches(&bridge).map(SwitchId::index));
             tools.targets.insert(leaf.index());
             ports.extend(bridge);
             ports.push(*member_port);
         }
         ports.sort_unstable();
-        Some(ports)
+        Some((root, ports))
     }
 }
 

@@ -294,6 +294,13 @@ impl EngineKind {
         self.0.chooses_merges
     }
 
+    /// Tells whether [`EngineOptions::deadlock_free`] may have a value: the trees of engines that
+    /// need a fat tree go up and then down, whatever is asked for.
+    #[must_use]
+    pub const fn can_be_deadlock_free(self, is_wanted: bool) -> bool {
+        self.0.chooses_merges || is_wanted && self.0.needs_fat_tree
+    }
+
     /// Tells whether the engine can plan two trees for every group.
     #[must_use]
     pub const fn supports_fault_tolerance(self) -> bool {
@@ -412,6 +419,10 @@ pub struct EngineOptions {
     pub merge_policy: Option<MergePolicy>,
     /// Choice of the tree that a group is merged with; none: [`MergePartner::Nearest`].
     pub merge_partner: Option<MergePartner>,
+    /// Keeps trees to an order of the switches, so that packets on them cannot deadlock; none: on
+    /// fabrics with levels ([`crate::UpDown::of_levels`]). C-MR4LMS's trees
+    /// always do ([`EngineKind::can_be_deadlock_free`]).
+    pub deadlock_free: Option<bool>,
 }
 
 impl EngineOptions {
@@ -427,6 +438,7 @@ impl EngineOptions {
             root_policy: None,
             merge_policy: None,
             merge_partner: None,
+            deadlock_free: None,
         }
     }
 
@@ -460,6 +472,7 @@ impl EngineOptions {
             (self.root_scope.is_some(), EngineKind::CMr4lmsDynamic, "root_scope"),
             (self.merge_policy.is_some(), EngineKind::Mr4lms, "merge_policy"),
             (self.merge_partner.is_some(), EngineKind::Mr4lms, "merge_partner"),
+            (self.deadlock_free == Some(false), EngineKind::Mr4lms, "deadlock_free"),
             (self.fault_tolerant, two_trees, "fault_tolerant"),
         ];
         let given = implied.into_iter().find(|(is_given, ..)| *is_given);
@@ -516,6 +529,14 @@ pub enum BuildError {
         /// Kind of the engine.
         kind: EngineKind,
     },
+    /// The engine's trees are as they are.
+    #[error(
+        "{kind} cannot be told whether to avoid deadlocks; mr4lms can, and C-MR4LMS always does"
+    )]
+    NoDeadlockFree {
+        /// Kind of the engine.
+        kind: EngineKind,
+    },
     /// Only C-MR4LMS plans two trees for each group.
     #[error("{kind} has no fault tolerance; c-mr4lms-fixed, -dynamic and -hybrid have")]
     NoFaultTolerance {
@@ -538,6 +559,7 @@ impl BuildError {
             Self::NoRootPolicy { .. } => "root_policy",
             Self::NoMergePolicy { .. } => "merge_policy",
             Self::NoMergePartner { .. } => "merge_partner",
+            Self::NoDeadlockFree { .. } => "deadlock_free",
         }
     }
 }

@@ -103,6 +103,10 @@ impl Scenario<'_> {
             root_policy: self.options.root_policy.filter(|_| kind.chooses_roots()),
             merge_policy: self.options.merge_policy.filter(|_| kind.chooses_merges()),
             merge_partner: self.options.merge_partner.filter(|_| kind.chooses_merges()),
+            deadlock_free: self
+                .options
+                .deadlock_free
+                .filter(|wanted| kind.can_be_deadlock_free(*wanted)),
             ..self.options
         };
         Self { kind, options, ..self }

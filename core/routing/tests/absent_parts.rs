@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use fabricast_routing::verify::{Options, Senders, verify};
 use fabricast_routing::{
-    BuildError, Change, EngineKind, EngineOptions, RoutingEngine, build_engine, table_entries,
+    BuildError, Change, EngineKind, EngineOptions, RoutingEngine, UpDown, build_engine,
+    table_entries,
 };
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{
@@ -127,6 +128,10 @@ fn keeps_the_rules(engine: &dyn RoutingEngine, what: &str) {
     let entries = table_entries(graph, plan);
     let report = verify(graph, engine.faults(), &engine.delivery_groups(), &entries, options);
     assert_eq!(report.violations, [], "{what}");
+    let is_ordered = engine.kind() == EngineKind::Mr4lms && UpDown::of_levels(graph).is_some();
+    if engine.kind().needs_fat_tree() || is_ordered {
+        assert_eq!(report.cycle, None, "{what}");
+    }
     for mgid in engine.groups() {
         let members = engine.members(mgid).expect("it is listed").len();
         match plan.group(mgid) {

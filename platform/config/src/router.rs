@@ -53,6 +53,8 @@ pub struct RouterConfig {
     pub merge_policy: Option<MergePolicy>,
     /// Tree that `mr4lms` merges a group with; `None` for its own default.
     pub merge_partner: Option<MergePartner>,
+    /// If true, `mr4lms` makes no trees that can deadlock; `None` for its own default.
+    pub deadlock_free: Option<bool>,
     /// Time between two readings of all port counters.
     pub counter_interval: Duration,
     /// Table entries that may be used, at least 1.
@@ -83,6 +85,7 @@ impl RouterConfig {
             root_policy: self.root_policy,
             merge_policy: self.merge_policy,
             merge_partner: self.merge_partner,
+            deadlock_free: self.deadlock_free,
         }
     }
 }
@@ -145,6 +148,11 @@ pub struct RawRouterConfig {
     /// `rarest-color`, what is in the way under the color with the fewest groups in all. Default
     /// `fewest-groups`: the fewest groups share a tree, and it takes the least time.
     pub merge_partner: Option<MergePartner>,
+    /// Makes `mr4lms` keep its trees to an order of the switches, so that packets on them never
+    /// wait for each other in a cycle, which on a lossless fabric can be a deadlock. Default: true
+    /// on fabrics with levels, as fat trees have, where it costs little; elsewhere false, since
+    /// trees crowd around one switch there.
+    pub deadlock_free: Option<bool>,
     /// Time between two readings of all port counters; at least 100ms, so that agents have time for
     /// other work. Default 1s: loads are older than that anyway by the time a packet takes the
     /// tree.
@@ -209,6 +217,7 @@ impl Default for RawRouterConfig {
             root_policy: None,
             merge_policy: None,
             merge_partner: None,
+            deadlock_free: None,
             counter_interval: Duration::from_secs(1),
             colors: 32,
             tables: TableKind::PerPort,
@@ -232,6 +241,7 @@ impl RawRouterConfig {
             root_policy: self.root_policy,
             merge_policy: self.merge_policy,
             merge_partner: self.merge_partner,
+            deadlock_free: self.deadlock_free,
         }
     }
 
@@ -298,6 +308,7 @@ impl Role for RouterConfig {
             root_policy: raw.root_policy,
             merge_policy: raw.merge_policy,
             merge_partner: raw.merge_partner,
+            deadlock_free: raw.deadlock_free,
             counter_interval: raw.counter_interval,
             colors: raw.colors,
             tables: raw.tables,

@@ -187,7 +187,7 @@ allow_plaintext = 'yes'
             &format!("F:6: router.engine: unknown engine `c-mr4lms`, expected one of {engines}"),
             "F:2: router.listen: invalid socket address syntax, expected one such as 127.0.0.1:7401",
             "F:3: router.tic: invalid type: integer `7`, expected an address of the form host:port, or a list of them",
-            "F:5: router.trees: unknown field `trees`, expected one of `listen`, `allow_plaintext`, `advertise`, `certificates`, `limits`, `tic`, `switch_agents`, `engine`, `root_scope`, `fault_tolerant`, `stay_after_healing`, `root_policy`, `merge_policy`, `merge_partner`, `counter_interval`, `colors`, `tables`, `drain`, `read_back`, `read_back_rate`, `recording_bytes`",
+            "F:5: router.trees: unknown field `trees`, expected one of `listen`, `allow_plaintext`, `advertise`, `certificates`, `limits`, `tic`, `switch_agents`, `engine`, `root_scope`, `fault_tolerant`, `stay_after_healing`, `root_policy`, `merge_policy`, `merge_partner`, `deadlock_free`, `counter_interval`, `colors`, `tables`, `drain`, `read_back`, `read_back_rate`, `recording_bytes`",
             "F:4: router.switch_agents[1]: 'b' is not of the form host:port",
             "F:4: router.switch_agents[2]: listed twice",
         ]

@@ -132,7 +132,9 @@ impl ColorSearch {
             return 0;
         }
         let MemberHops { near, height, .. } = question.member_hops;
-        self.spread(question, root, colors, |to, hops| near[to.index()] <= height - hops);
+        self.spread(question, root, colors, |at, to, hops| {
+            near[to.index()] <= height - hops && question.fabric.may_descend(at, to)
+        });
         let leaves = question.members.leaves.iter();
         let reached = leaves.fold(colors, |all, leaf| all & self.seen[leaf.index()]);
         self.forget();
@@ -155,8 +157,11 @@ impl ColorSearch {
                 return None;
             }
             // A root is at least as many hops away as its farthest member is nearer.
-            self.spread(question, *leaf, alive, |to, hops| {
-                u16::from(far[to.index()]) + u16::from(hops) <= 2 * u16::from(*height)
+            self.spread(question, *leaf, alive, |at, to, hops| {
+                // In an order only roots are above all members.
+                let is_near = question.fabric.is_ordered()
+                    || u16::from(far[to.index()]) + u16::from(hops) <= 2 * u16::from(*height);
+                is_near && question.fabric.may_descend(to, at)
             });
             for (root, left) in roots.iter().zip(&mut left) {
                 *left &= self.seen[root.index()];
@@ -176,7 +181,7 @@ impl ColorSearch {
         question: Question<'_>,
         from: SwitchId,
         colors: u64,
-        leads: impl Fn(SwitchId, u8) -> bool,
+        leads: impl Fn(SwitchId, SwitchId, u8) -> bool,
     ) {
         for column in [&mut self.seen, &mut self.front, &mut self.next] {
             column.resize(question.fabric.graph.switch_count(), 0);
@@ -187,16 +192,17 @@ impl ColorSearch {
         self.at.push(from.0);
         self.touched.push(from.0);
         for hops in 1..=question.member_hops.height {
-            self.step(question, |to| leads(to, hops));
+            self.step(question, |at, to| leads(at, to, hops));
         }
     }
 
-    fn step(&mut self, question: Question<'_>, leads: impl Fn(SwitchId) -> bool) {
+    fn step(&mut self, question: Question<'_>, leads: impl Fn(SwitchId, SwitchId) -> bool) {
         let Question { fabric, free, .. } = question;
         self.ahead.clear();
         for at in &self.at {
             let colors = self.front[*at as usize];
-            for link in fabric.links().of(SwitchId(*at)).filter(|link| leads(link.to)) {
+            let at = SwitchId(*at);
+            for link in fabric.links().of(at).filter(|link| leads(at, link.to)) {
                 let to = link.to.index();
                 let new = colors & free[fabric.domain(link)] & !self.seen[to];
                 if new != 0 {

@@ -41,6 +41,8 @@ pub(super) struct SearchTerms<'a> {
     pub(super) member_hops: Option<&'a MemberHops>,
     /// Ports of old trees that are to be kept.
     pub(super) old: Option<&'a FixedBitSet>,
+    /// Goes up instead of down, where trees have to keep to an order.
+    pub(super) climbs: bool,
 }
 
 /// Builds trees under a color; its buffers are used again.
@@ -95,8 +97,31 @@ impl ColorTreeBuilder {
         self.read_off(context.fabric, members, terms.root)
     }
 
+    /// Finds all switches that a switch leads up to over what is free of a color, itself among
+    /// them.
+    pub(super) fn climb(
+        &mut self,
+        context: Context<'_>,
+        color: u16,
+        from: SwitchId,
+        reached: &mut FixedBitSet,
+    ) {
+        self.start(context.fabric);
+        self.reach(from, (0, 0, PortId(0)));
+        let terms = SearchTerms { color, root: from, member_hops: None, old: None, climbs: true };
+        let mut hops = 0;
+        while hops < self.open.len() {
+            for at in self.take_open(hops, false) {
+                reached.insert(at.index());
+                self.settle(context, at, terms);
+            }
+            hops += 1;
+        }
+    }
+
     /// Returns the ports of the best way from a switch to the nearest of some others over what is
-    /// free of a color, rising; empty if it is one of them, none if there is no way.
+    /// free of a color, rising; where trees have to keep to an order, of the ways up. Empty if it
+    /// is one of them, none if there is no way.
     pub(super) fn bridge(
         &mut self,
         context: Context<'_>,
@@ -106,7 +131,7 @@ impl ColorTreeBuilder {
     ) -> Option<Vec<PortId>> {
         self.start(context.fabric);
         self.reach(from, (0, 0, PortId(0)));
-        let terms = SearchTerms { color, root: from, member_hops: None, old: None };
+        let terms = SearchTerms { color, root: from, member_hops: None, old: None, climbs: true };
         let mut hops = 0;
         while hops < self.open.len() {
             let mut open = self.take_open(hops, true);
@@ -125,6 +150,28 @@ impl ColorTreeBuilder {
             hops += 1;
         }
         None
+    }
+
+    /// Finds a switch that two others lead up to over what is free of a color, as near to the first
+    /// as can be, and returns it with the ports of both ways, rising; none if there is none.
+    pub(super) fn arch(
+        &mut self,
+        context: Context<'_>,
+        color: u16,
+        a: SwitchId,
+        b: SwitchId,
+    ) -> Option<(SwitchId, Vec<PortId>)> {
+        let mut above = FixedBitSet::with_capacity(context.fabric.graph.switch_count());
+        self.climb(context, color, b, &mut above);
+        let mut ports = self.bridge(context, color, a, &above)?;
+        // Of the switches on that way only the last is above the other one.
+        let fabric = context.fabric;
+        let top = fabric.switches(&ports).find(|at| above.contains(at.index())).unwrap_or(a);
+        above.clear();
+        above.insert(top.index());
+        ports.extend(self.bridge(context, color, b, &above)?);
+        ports.sort_unstable();
+        Some((top, ports))
     }
 
     fn start(&mut self, fabric: &Fabric) {
@@ -194,7 +241,9 @@ impl ColorTreeBuilder {
             let is_near = |member_hops: &MemberHops| {
                 u32::from(member_hops.near[link.to.index()]) + hops < u32::from(member_hops.height)
             };
-            if is_free(fabric.domain(link)) && terms.member_hops.is_none_or(is_near) {
+            let (above, below) = if terms.climbs { (link.to, at) } else { (at, link.to) };
+            let leads = fabric.may_descend(above, below);
+            if leads && is_free(fabric.domain(link)) && terms.member_hops.is_none_or(is_near) {
                 self.reach(link.to, cost(link));
             }
         }

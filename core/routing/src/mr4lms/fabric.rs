@@ -12,8 +12,9 @@ use fabricast_topology::{EndpointId, Faults, Graph, Peer, PortId, SwitchId, Tabl
 use fixedbitset::FixedBitSet;
 
 use crate::links::{Link, SwitchLinks};
-use crate::min_hop::MinHops;
+use crate::min_hop::{MinHops, NO_PATH};
 use crate::plan::CutOffReason;
+use crate::up_down::UpDown;
 
 /// No island: a dead switch.
 const NOWHERE: u32 = u32::MAX;
@@ -26,14 +27,72 @@ pub(crate) struct Fabric {
     pub(crate) tables: TableKind,
     live: FixedBitSet, // by port: packets pass
     islands: Vec<u32>, // by switch: the first switch of those it is connected with
+    order: Option<Order>,
+}
+
+/// The order of the switches that trees keep to, so that none has a valley.
+#[derive(Clone, Debug)]
+struct Order {
+    up_down: UpDown,
+    /// Hops that only lead up; none if those of all ways and the levels say the same.
+    hops: Option<MinHops>,
+    /// Some live switch is above all live leaves.
+    has_common_top: bool,
+}
+
+/// Hops from one leaf by ways that a tree can take up.
+#[derive(Clone, Copy)]
+pub(crate) enum Above<'a> {
+    /// By switch.
+    Row(&'a [u8]),
+    /// By switch, right where they are as many as levels between.
+    Levels { row: &'a [u8], levels: &'a [u8], own: u8 },
+}
+
+impl Above<'_> {
+    /// Returns the hops to a switch.
+    pub(crate) fn hops(self, at: usize) -> u8 {
+        match self {
+            Self::Row(row) => row[at],
+            Self::Levels { row, levels, own } => straight(row[at], levels[at], own),
+        }
+    }
+
+    fn each(self, mut each: impl FnMut(u8, usize)) {
+        let (Self::Row(row) | Self::Levels { row, .. }) = self;
+        (0..row.len()).for_each(|at| each(self.hops(at), at));
+    }
+
+    /// Takes the hops into those to the nearest and the farthest of several leaves.
+    pub(crate) fn fold(self, near: &mut [u8], far: &mut [u8]) {
+        let note = |((near, far), hops): ((&mut u8, &mut u8), u8)| {
+            *near = (*near).min(hops);
+            *far = (*far).max(hops);
+        };
+        let both = near.iter_mut().zip(far);
+        match self {
+            Self::Row(row) => both.zip(row.iter().copied()).for_each(note),
+            Self::Levels { row, levels, own } => {
+                let hops = row.iter().zip(levels).map(|(hops, level)| straight(*hops, *level, own));
+                both.zip(hops).for_each(note);
+            }
+        }
+    }
+}
+
+/// Returns the hops if they are as many as levels, so that all lead up.
+const fn straight(hops: u8, level: u8, own: u8) -> u8 {
+    if hops == level.wrapping_sub(own) { hops } else { NO_PATH }
 }
 
 impl Fabric {
-    pub(crate) fn new(graph: Arc<Graph>, tables: TableKind) -> Self {
+    /// - `up_down`: the order that trees have to keep to, if any.
+    pub(crate) fn new(graph: Arc<Graph>, tables: TableKind, up_down: Option<UpDown>) -> Self {
         let faults = Faults::new();
         let hops = MinHops::new(&graph, &faults);
-        let mut fabric =
-            Self { graph, faults, hops, tables, live: FixedBitSet::new(), islands: Vec::new() };
+        let order = up_down.map(|up_down| Order { up_down, hops: None, has_common_top: true });
+        let (live, islands) = (FixedBitSet::new(), Vec::new());
+        let mut fabric = Self { graph, faults, hops, tables, live, islands, order };
         fabric.look_around();
         fabric
     }
@@ -65,6 +124,58 @@ impl Fabric {
                 }
             }
         }
+        self.look_up();
+    }
+
+    /// Counts the hops that lead up, and looks for a switch that all leaves lead up to.
+    fn look_up(&mut self) {
+        let Some(mut order) = self.order.take() else { return };
+        if order.up_down.exact_levels().is_none() {
+            let up = |from, to| order.up_down.is_up(from, to);
+            order.hops = Some(MinHops::one_way(&self.graph, &self.faults, up));
+        }
+        self.order = Some(order);
+        let mut below = vec![0usize; self.graph.switch_count()];
+        let mut live = 0;
+        for leaf in self.hops.leaves().iter().filter(|leaf| self.faults.switch_is_live(**leaf)) {
+            live += 1;
+            self.above(*leaf).each(|hops, at| below[at] += usize::from(hops != NO_PATH));
+        }
+        if let Some(order) = &mut self.order {
+            order.has_common_top = below.contains(&live);
+        }
+    }
+
+    /// Tells whether trees have to keep to an order of the switches.
+    pub(crate) const fn is_ordered(&self) -> bool {
+        self.order.is_some()
+    }
+
+    /// Tells whether a tree may go along a link away from its root.
+    #[inline]
+    pub(crate) fn may_descend(&self, from: SwitchId, to: SwitchId) -> bool {
+        self.order.as_ref().is_none_or(|order| order.up_down.is_up(to, from))
+    }
+
+    /// Gives the height of a switch in the order, if there is one.
+    pub(crate) fn height(&self, switch: SwitchId) -> u64 {
+        self.order.as_ref().map_or(0, |order| order.up_down.height(switch))
+    }
+
+    /// Tells whether a tree, given by its ports, rising, keeps to the order.
+    pub(crate) fn keeps_order(&self, ports: &[PortId]) -> bool {
+        self.order.as_ref().is_none_or(|order| order.up_down.turns_once(&self.graph, ports))
+    }
+
+    /// Gives, for every switch, the hops from a leaf by ways that a tree can take up.
+    pub(crate) fn above(&self, leaf: SwitchId) -> Above<'_> {
+        let number = self.hops.leaf_number(leaf).expect("members are on leaves");
+        let Some(order) = &self.order else { return Above::Row(self.hops.row(number)) };
+        if let Some(hops) = &order.hops {
+            return Above::Row(hops.row(number));
+        }
+        let levels = order.up_down.exact_levels().expect("or there are hops");
+        Above::Levels { row: self.hops.row(number), levels, own: levels[leaf.index()] }
     }
 
     pub(crate) const fn links(&self) -> &SwitchLinks {
@@ -216,6 +327,34 @@ impl Fabric {
             }
             member_ports.retain(|port| island(*port) == home);
         }
+        if self.order.as_ref().is_some_and(|order| !order.has_common_top) {
+            self.part_by_order(&mut member_ports, cut_off);
+        }
         member_ports
+    }
+
+    /// Leaves out the members that no tree without a valley connects with most of the others:
+    /// those that do not lead up to the switch that the most members lead up to, of equal ones to
+    /// the first.
+    fn part_by_order(
+        &self,
+        member_ports: &mut Vec<PortId>,
+        mut cut_off: impl FnMut(EndpointId, CutOffReason),
+    ) {
+        let mut below = vec![0usize; self.graph.switch_count()];
+        let same = |a: &PortId, b: &PortId| self.graph.switch_of(*a) == self.graph.switch_of(*b);
+        for ports in member_ports.chunk_by(same) {
+            let count = |hops, at: usize| below[at] += usize::from(hops != NO_PATH) * ports.len();
+            self.above(self.graph.switch_of(ports[0])).each(count);
+        }
+        let most = (0usize..).zip(below).max_by_key(|(at, below)| (*below, std::cmp::Reverse(*at)));
+        let Some((top, _)) = most.filter(|(_, below)| *below < member_ports.len()) else { return };
+        member_ports.retain(|port| {
+            let leads_up = self.above(self.graph.switch_of(*port)).hops(top) != NO_PATH;
+            if let (false, Peer::Endpoint(endpoint)) = (leads_up, self.graph.peer(*port)) {
+                cut_off(endpoint, CutOffReason::OnlyThroughValley);
+            }
+            leads_up
+        });
     }
 }

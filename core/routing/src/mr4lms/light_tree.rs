@@ -59,12 +59,14 @@ pub(super) struct LightTreeTerms<'a> {
     pub(super) member_hops: Option<&'a MemberHops>,
     /// Tells whether a switch is in the tree, with that root, that is to be extended.
     pub(super) old: Option<&'a dyn Fn(SwitchId) -> bool>,
+    /// Limits the search to some switches, if there are no `member_hops`.
+    pub(super) within: Option<&'a dyn Fn(SwitchId) -> bool>,
 }
 
 impl<'a> LightTreeTerms<'a> {
     /// Asks for a new tree.
     pub(super) const fn new(root: SwitchId, member_hops: &'a MemberHops) -> Self {
-        Self { root, member_hops: Some(member_hops), old: None }
+        Self { root, member_hops: Some(member_hops), old: None, within: None }
     }
 }
 
@@ -98,12 +100,12 @@ impl LightTreeBuilder {
         terms: LightTreeTerms<'_>,
     ) {
         let fabric = context.fabric;
-        if fabric.hops.leaf_number(terms.root).is_some() {
+        if fabric.hops.leaf_number(terms.root).is_some() && !fabric.is_ordered() {
             let row = row(fabric, terms.root);
             return self.build_by(context, members, row, terms);
         }
         let mut hops = std::mem::take(&mut self.hops);
-        self.descend(fabric, terms.member_hops, terms.root, &mut hops);
+        self.descend(fabric, terms, &mut hops);
         self.build_by(context, members, &hops, terms);
         for switch in self.seen.drain(..) {
             hops[switch as usize] = NO_PATH;
@@ -115,13 +117,13 @@ impl LightTreeBuilder {
     fn descend(
         &mut self,
         fabric: &Fabric,
-        member_hops: Option<&MemberHops>,
-        root: SwitchId,
+        LightTreeTerms { root, member_hops, within, .. }: LightTreeTerms<'_>,
         hops: &mut Vec<u8>,
     ) {
         let height = member_hops.map_or(MOST_HOPS, |member_hops| member_hops.height);
         let leads = |to: SwitchId, hops: u8| {
             member_hops.is_none_or(|member_hops| member_hops.near[to.index()] <= height - hops)
+                && within.is_none_or(|within| within(to))
         };
         hops.resize(fabric.graph.switch_count(), NO_PATH);
         hops[root.index()] = 0;
@@ -135,7 +137,8 @@ impl LightTreeBuilder {
             }
             for to in fabric.links().neighbours(SwitchId(at)) {
                 let there = &mut hops[to.index()];
-                if *there == NO_PATH && leads(*to, next) {
+                let may_go = fabric.may_descend(SwitchId(at), *to);
+                if *there == NO_PATH && may_go && leads(*to, next) {
                     *there = next;
                     self.seen.push(to.0);
                 }
@@ -217,7 +220,9 @@ impl LightTreeBuilder {
                 let first = dense(self.links.len());
                 let switch = self.nodes[below as usize].switch;
                 for link in fabric.links().of(switch) {
-                    if usize::from(row[link.to.index()]) + 1 != level {
+                    if usize::from(row[link.to.index()]) + 1 != level
+                        || !fabric.may_descend(link.to, switch)
+                    {
                         continue;
                     }
                     let above = self.find(link.to);

@@ -10,7 +10,7 @@
 use fabricast_topology::{PortId, SwitchId};
 
 use crate::min_hop::NO_PATH;
-use crate::mr4lms::fabric::Fabric;
+use crate::mr4lms::fabric::{Above, Fabric};
 use crate::mr4lms::occupancy::{Context, Occupancy};
 
 /// The members to be connected.
@@ -48,8 +48,8 @@ pub(crate) struct MemberHops {
 }
 
 impl MemberHops {
-    /// Looks up the hops to the switches of a group. Cost: a byte for every switch and leaf of the
-    /// group.
+    /// Looks up the hops to the switches of a group, where trees have to keep to an order only
+    /// those of ways up from the members. Cost: a byte for every switch and leaf of the group.
     pub(crate) fn look(&mut self, fabric: &Fabric, leaves: &[SwitchId]) {
         let switches = fabric.graph.switch_count();
         self.near.clear();
@@ -57,11 +57,20 @@ impl MemberHops {
         self.far.clear();
         self.far.resize(switches, 0);
         for leaf in leaves {
-            let row = row(fabric, *leaf);
-            for ((near, far), hops) in self.near.iter_mut().zip(&mut self.far).zip(row) {
-                *near = (*near).min(*hops);
-                *far = (*far).max(*hops);
-            }
+            fabric.above(*leaf).fold(&mut self.near, &mut self.far);
+        }
+        self.height = self.far.iter().copied().min().unwrap_or(NO_PATH);
+    }
+
+    /// Looks up the hops of all ways.
+    pub(crate) fn look_everywhere(&mut self, fabric: &Fabric, leaves: &[SwitchId]) {
+        let switches = fabric.graph.switch_count();
+        self.near.clear();
+        self.near.resize(switches, NO_PATH);
+        self.far.clear();
+        self.far.resize(switches, 0);
+        for leaf in leaves {
+            Above::Row(row(fabric, *leaf)).fold(&mut self.near, &mut self.far);
         }
         self.height = self.far.iter().copied().min().unwrap_or(NO_PATH);
     }

@@ -41,6 +41,17 @@ impl Obstacles {
         colors: u16,
         ports: &[PortId],
     ) -> (usize, u16) {
+        let counts = self.count(store, colors, fabric.domains(ports)).iter().copied().zip(0u16..);
+        counts.min().expect("there is a color")
+    }
+
+    /// Counts, by color, the groups of the trees that have some domains.
+    pub(super) fn count(
+        &mut self,
+        store: &TreeStore,
+        colors: u16,
+        domains: impl Iterator<Item = usize>,
+    ) -> &[usize] {
         if self.count == u32::MAX {
             self.counted.clear();
             self.count = 0;
@@ -49,7 +60,7 @@ impl Obstacles {
         self.counted.resize(store.tree_numbers(), 0);
         self.groups.clear();
         self.groups.resize(usize::from(colors), 0);
-        for domain in fabric.domains(ports) {
+        for domain in domains {
             for (color, tree) in store.occupancy.owners(domain) {
                 let last = &mut self.counted[tree.index()];
                 if std::mem::replace(last, self.count) != self.count {
@@ -57,8 +68,7 @@ impl Obstacles {
                 }
             }
         }
-        let counts = self.groups.iter().copied().zip(0u16..);
-        counts.min().expect("there is a color")
+        &self.groups
     }
 }
 

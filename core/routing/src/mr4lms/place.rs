@@ -29,6 +29,7 @@ use crate::mr4lms::light_tree::{LightTreeTerms, MANY_LINKS};
 use crate::mr4lms::member_hops::LiveMembers;
 use crate::mr4lms::obstacles::{Draft, Sets, largest, met, new_ports};
 use crate::mr4lms::occupancy::Context;
+use crate::mr4lms::ordered_merge::{Joined, OrderedMerge};
 use crate::mr4lms::tree_index::TreeIndex;
 use crate::mr4lms::tree_store::Tree;
 use crate::mr4lms::{MergePartner, MergePolicy, Mr4lms, Tools};
@@ -48,7 +49,7 @@ pub enum Turn {
 }
 
 /// Roots from which a tree is built, at most.
-const ROOTS: usize = 4;
+pub(super) const ROOTS: usize = 4;
 
 /// Quality of a tree, smaller is better: its color, the largest EFI of its links, and their sum.
 type Value = (u16, u32, u64);
@@ -63,6 +64,7 @@ enum Found {
 impl Mr4lms {
     /// Gives a group that has none a tree, unless it has fewer than two members to serve.
     pub(super) fn place(&mut self, mgid: Mgid) {
+        self.store.unrouted.remove(&mgid);
         let member_ports = self.store.group(mgid).member_ports.clone();
         if member_ports.len() < 2 {
             return self.store.touch(mgid);
@@ -146,7 +148,8 @@ impl Mr4lms {
         let Self { fabric, store, tools, .. } = self;
         let context = Context { fabric, occupancy: &store.occupancy };
         let (color, root) = new?;
-        let terms = SearchTerms { color, root, member_hops: Some(&tools.member_hops), old: None };
+        let member_hops = Some(&tools.member_hops);
+        let terms = SearchTerms { color, root, member_hops, old: None, climbs: false };
         Some(Found::New(color, root, tools.color_trees.build(context, members, terms)))
     }
 
@@ -185,6 +188,9 @@ impl Mr4lms {
 impl Mr4lms {
     /// Gives a group a tree together with others; `member_hops` must be of this group.
     pub(super) fn merge(&mut self, mgid: Mgid, members: &LiveMembers) {
+        if self.fabric.is_ordered() {
+            return self.merge_in_order(mgid, members);
+        }
         let mut merged = Merged::new(self, mgid, members);
         let color = match self.options.merge_partner {
             MergePartner::FewestGroups => return self.merge_with_fewest(mgid, members),
@@ -221,6 +227,22 @@ impl Mr4lms {
             }
         };
         self.raise(merged, color);
+    }
+
+    /// Gives a group a tree that keeps to the order together with others, or none if there is none.
+    fn merge_in_order(&mut self, mgid: Mgid, members: &LiveMembers) {
+        let Self { fabric, store, tools, options, .. } = self;
+        let found = OrderedMerge { fabric, store, options: *options, tools }.find(members);
+        let Some(Joined { color, root, ports, met, .. }) = found else {
+            self.store.unrouted.insert(mgid);
+            return self.store.touch(mgid);
+        };
+        let mut groups = vec![mgid];
+        for number in met {
+            groups.extend(self.remove_tree(number).groups);
+        }
+        groups.sort_unstable();
+        self.add_tree(Tree { color, root, groups, ports });
     }
 
     /// Makes one tree for a group and those of some trees.
@@ -275,7 +297,7 @@ impl Mr4lms {
         let Self { fabric, store, tools, .. } = self;
         let context = Context { fabric, occupancy: &store.occupancy };
         let root = tools.center.in_fabric(context, &members.leaves);
-        let terms = LightTreeTerms { root, member_hops: None, old: None };
+        let terms = LightTreeTerms { root, member_hops: None, old: None, within: None };
         tools.light_trees.build(context, members, terms);
         let domains = fabric.domains(&tools.light_trees.ports);
         let mut trees: Vec<TreeIndex> =
@@ -294,7 +316,7 @@ impl Mr4lms {
         let ports = tools.color_trees.build(
             context,
             &members,
-            SearchTerms { color, root, member_hops: None, old },
+            SearchTerms { color, root, member_hops: None, old, climbs: false },
         );
         // A kept tree can leave the root, and what leads to it, without a purpose.
         tools.walk.along(fabric, &ports, root);

@@ -59,6 +59,7 @@ impl Mr4lms {
         store.groups.clone_from(&self.store.groups);
         store.groups.values_mut().for_each(|group| group.tree = None);
         store.touch_like(&self.store);
+        store.unrouted.clone_from(&self.store.unrouted);
         let before = (std::mem::replace(&mut self.store, store), self.turn);
         self.tools.distances.forget_all();
         self.turn = Turn::BuildFirst;
@@ -95,6 +96,7 @@ impl Mr4lms {
         let Self { fabric, store, tools, .. } = self;
         let mut stays = |(number, tree): &(TreeIndex, &Tree)| {
             together.get(number).is_some_and(|count| *count as usize == tree.groups.len())
+                && fabric.keeps_order(&tree.ports)
                 && is_needed(fabric, store, tree, &mut tools.walk)
         };
         let spare = store.trees().filter(|tree| !stays(tree)).map(|(number, _)| number).collect();

@@ -1,6 +1,6 @@
 //! The groups and the trees they share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_topology::{EndpointId, Mgid, PortId, SwitchId};
 
@@ -54,6 +54,8 @@ pub(super) struct TreeStore {
     by_color: Vec<Vec<TreeIndex>>,
     /// Colors whose trees are not as they were when last asked.
     pub(super) touched: Vec<bool>,
+    /// Groups that no tree can serve together with what is in its way.
+    pub(super) unrouted: BTreeSet<Mgid>,
     pub(super) occupancy: Occupancy,
 }
 
@@ -65,6 +67,7 @@ impl TreeStore {
             unused: Vec::new(),
             by_color: vec![Vec::new(); usize::from(colors)],
             touched: vec![false; usize::from(colors)],
+            unrouted: BTreeSet::new(),
             occupancy: Occupancy::new(fabric, colors),
         }
     }

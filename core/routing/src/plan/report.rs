@@ -24,6 +24,9 @@ pub enum CutOffReason {
     LinkDown,
     /// No live path leads from its leaf to most members of the group.
     LeafCutOff,
+    /// Live paths lead from its leaf to most members of the group, but none that goes up and then
+    /// only down, as trees must that can never deadlock.
+    OnlyThroughValley,
 }
 
 impl fmt::Display for CutOffReason {
@@ -32,6 +35,9 @@ impl fmt::Display for CutOffReason {
             Self::NotOnLeaf => "it is not connected to a leaf switch",
             Self::LinkDown => "it, its link or its leaf switch is down",
             Self::LeafCutOff => "no live path leads from its leaf switch to most members",
+            Self::OnlyThroughValley => {
+                "no live path up and then down leads from its leaf switch to most members"
+            }
         })
     }
 }

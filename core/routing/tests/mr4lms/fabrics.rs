@@ -95,7 +95,7 @@ pub(crate) fn dragonfly(a: u32, h: u32, hosts: u32) -> Wiring {
     (groups * a, cables, endpoints.collect())
 }
 
-fn fat_tree() -> impl Strategy<Value = Arc<Graph>> {
+pub(crate) fn fat_tree() -> impl Strategy<Value = Arc<Graph>> {
     let spec = prop_oneof![
         (1u32..5, 1u32..4, 1u32..4, 1u32..3).prop_map(|(leaves, spines, hosts, lanes)| format!(
             "kind = \"leaf-spine\"\nleaves = {leaves}\nspines = {spines}\n\

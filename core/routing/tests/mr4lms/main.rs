@@ -2,6 +2,7 @@
 
 mod fabrics;
 mod oracle;
+mod ordered;
 mod restore;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +20,7 @@ use fabrics::{Act, act, endpoints_of, fabric, faults, faults_of, members, option
 use oracle::{Oracle, OracleTree};
 
 /// Sends a packet from every live member of every routed group.
-fn check(engine: &Mr4lms) -> Report {
+fn check(engine: &dyn RoutingEngine) -> Report {
     let plan = engine.plan();
     let options =
         Options { colors: plan.colors(), tables: plan.tables(), senders: Senders::All, list: 5 };
