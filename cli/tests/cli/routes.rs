@@ -95,6 +95,44 @@ fn every_engine_passes_the_verifier() {
     }
 }
 
+/// A cycle of channels is a violation where links are lossless, as those of InfiniBand are.
+#[test]
+fn a_cycle_of_channels_is_a_finding_of_its_own() {
+    let sandbox = Sandbox::new();
+    let spec = "kind=\"leaf-spine\"\nleaves=8\nspines=4\nendpoints_per_leaf=4\n";
+    let groups = ["--pattern", "random:40:1", "--processes", "8", "--colors", "6"];
+    let with = |deadlock_free: &str| {
+        let engine = ["--engine", "mr4lms", "--deadlock-free", deadlock_free];
+        plan(&sandbox, spec, &[&groups[..], &engine].concat());
+    };
+    with("false");
+    let verdict = sandbox.json(&VERIFY);
+    assert_eq!(
+        (&verdict["violationCount"], &verdict["deadlock"]["severity"]),
+        (&json!(0), &json!("warning"))
+    );
+    let turns = verdict["deadlock"]["turns"].as_array().expect("a list");
+    assert!(turns.len() >= 4, "{verdict}");
+    assert!(turns.iter().all(|turn| turn["switch"].is_string() && turn["groups"][0].is_u64()));
+    assert!(sandbox.ok(&VERIFY).contains("warning: on a lossless fabric packets could deadlock:"));
+
+    let lossless = sandbox.run(&[&VERIFY[..], &["--lossless"]].concat());
+    assert_eq!(lossless.code, 1, "{lossless:?}");
+    assert!(lossless.stdout.contains("DEADLOCK: packets can wait for each other for ever:"));
+    sandbox.write("t.txt", sandbox.ok(&["topology", "export", "t.toml"]));
+    let infiniband = ["route", "verify", "--topology", "t.txt"];
+    let as_discovered = sandbox.run(&[&infiniband[..], &VERIFY[4..]].concat());
+    assert_eq!(as_discovered.code, 1, "{as_discovered:?}");
+    assert_eq!(
+        sandbox.run(&[&infiniband[..], &VERIFY[4..], &["--lossless", "false"]].concat()).code,
+        0
+    );
+
+    with("true");
+    let verdict = sandbox.json(&[&VERIFY[..], &["--lossless"]].concat());
+    assert_eq!((&verdict["violationCount"], &verdict["deadlock"]), (&json!(0), &Value::Null));
+}
+
 #[test]
 fn groups_without_numbers_get_the_same_ones_from_both() {
     let sandbox = Sandbox::new();

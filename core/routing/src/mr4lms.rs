@@ -11,7 +11,8 @@
 //! Invariants
 //! - R1, R2, R4 hold after every call, and a refused batch changes nothing.
 //! - A group whose members did not change keeps its tree, but for links that only others needed and
-//!   unless the tree is broken or, if so configured, rebuilt for a merge.
+//!   unless the tree is broken or, if so configured, rebuilt for a merge. Where trees have to keep
+//!   to an order of the switches, it may be rebuilt, too, if no tree can be merged otherwise.
 //!
 //! Departures from the paper
 //! - Members come and go one by one, while §3.3.3, algorithm 6, and §4.1 wait for all members of a
@@ -20,6 +21,8 @@
 //!   links that only it needed are removed, which can split a virtual group.
 //! - After a fault a group is placed again only if its members are no longer connected in its tree.
 //! - Path lengths are hops first and load second, see [`color_tree`].
+//! - Trees can be kept to an order of the switches, so that packets on them cannot deadlock, see
+//!   [`ordered_merge`]; the paper does not speak of deadlocks.
 //! - Trees are built with lookahead and from several roots, see [`light_tree`] and [`place`], and
 //!   what is merged is what has the fewest groups, see [`obstacles`].
 
@@ -368,8 +371,11 @@ impl Mr4lms {
                     }
                 }
             }
+            // Of a recorded tree with a valley each piece can be without one, and the whole not.
             for tree in self.put_together(tree.color, pieces) {
-                self.add_tree(tree);
+                if self.fabric.keeps_order(&tree.ports) {
+                    self.add_tree(tree);
+                }
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Checks table rows by walking packets through them; knows nothing of engines or fat trees.
+//! Checks table rows by walking packets through them; knows nothing of engines.
 //!
 //! From every sender a packet is followed over all copies: into a switch by a port, through the row
 //! for (switch, input port, color), out by its ports. What must hold:

@@ -37,7 +37,8 @@ fn notes(run: &Run<'_>) -> Vec<String> {
          off."
             .to_owned(),
         "A deadlock is a circle of packets that wait for room in each other's buffers. Trees through one root, up and \
-         then down, cannot make one; MR4LMS merges groups to trees that may go down and up again."
+         then down, cannot make one. MR4LMS as published merges groups to trees that may go down and up again; ours \
+         keeps merged trees to the levels of the fabric (`--deadlock-free`)."
             .to_owned(),
         "In rows of rivals *better* means that the rival does better here than published."
             .to_owned(),

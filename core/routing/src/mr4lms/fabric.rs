@@ -16,6 +16,8 @@ use crate::min_hop::{MinHops, NO_PATH};
 use crate::plan::CutOffReason;
 use crate::up_down::UpDown;
 
+/// Highest switches that are looked at for one above all leaves.
+const TOPS: usize = 64;
 /// No island: a dead switch.
 const NOWHERE: u32 = u32::MAX;
 
@@ -36,7 +38,7 @@ struct Order {
     up_down: UpDown,
     /// Hops that only lead up; none if those of all ways and the levels say the same.
     hops: Option<MinHops>,
-    /// Some live switch is above all live leaves.
+    /// Some live switch is above all live leaves, as far as is known.
     has_common_top: bool,
 }
 
@@ -134,16 +136,35 @@ impl Fabric {
             let up = |from, to| order.up_down.is_up(from, to);
             order.hops = Some(MinHops::one_way(&self.graph, &self.faults, up));
         }
+        order.has_common_top = self.has_common_top(&order.up_down);
         self.order = Some(order);
-        let mut below = vec![0usize; self.graph.switch_count()];
-        let mut live = 0;
-        for leaf in self.hops.leaves().iter().filter(|leaf| self.faults.switch_is_live(**leaf)) {
-            live += 1;
-            self.above(*leaf).each(|hops, at| below[at] += usize::from(hops != NO_PATH));
-        }
-        if let Some(order) = &mut self.order {
-            order.has_common_top = below.contains(&live);
-        }
+    }
+
+    /// Tells whether one of some switches is above all live leaves: of [`TOPS`] that nothing is
+    /// above, from all over the fabric.
+    fn has_common_top(&self, up_down: &UpDown) -> bool {
+        let links = self.hops.links();
+        let is_top = |at: &SwitchId| {
+            self.faults.switch_is_live(*at)
+                && links.neighbours(*at).iter().all(|to| !up_down.is_up(*at, *to))
+        };
+        let tops: Vec<SwitchId> = self.graph.switches().filter(is_top).collect();
+        let is_live = |leaf: &&SwitchId| self.faults.switch_is_live(**leaf);
+        let mut is_below = FixedBitSet::with_capacity(self.graph.switch_count());
+        tops.iter().step_by(tops.len().div_ceil(TOPS).max(1)).any(|top| {
+            is_below.clear();
+            is_below.insert(top.index());
+            let mut stack = vec![*top];
+            while let Some(at) = stack.pop() {
+                for to in links.neighbours(at) {
+                    if up_down.is_up(*to, at) && !is_below.put(to.index()) {
+                        stack.push(*to);
+                    }
+                }
+            }
+            let mut leaves = self.hops.leaves().iter().filter(is_live);
+            leaves.all(|leaf| is_below.contains(leaf.index()))
+        })
     }
 
     /// Tells whether trees have to keep to an order of the switches.
@@ -341,7 +362,15 @@ impl Fabric {
         member_ports: &mut Vec<PortId>,
         mut cut_off: impl FnMut(EndpointId, CutOffReason),
     ) {
-        let mut below = vec![0usize; self.graph.switch_count()];
+        let switches = self.graph.switch_count();
+        let (mut near, mut far) = (vec![NO_PATH; switches], vec![0; switches]);
+        for leaf in self.switches(member_ports) {
+            self.above(leaf).fold(&mut near, &mut far);
+        }
+        if far.iter().any(|hops| *hops != NO_PATH) {
+            return;
+        }
+        let mut below = vec![0usize; switches];
         let same = |a: &PortId, b: &PortId| self.graph.switch_of(*a) == self.graph.switch_of(*b);
         for ports in member_ports.chunk_by(same) {
             let count = |hops, at: usize| below[at] += usize::from(hops != NO_PATH) * ports.len();

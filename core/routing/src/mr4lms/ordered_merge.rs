@@ -15,6 +15,10 @@
 //!
 //! Colors where the group's members meet the fewest groups are tried first, until no color can be
 //! better. A group for which no color is left has no tree.
+//!
+//! Invariants
+//! - ORDER-1: with such an order no switch of a tree has two links up, whatever comes, goes and
+//!   fails.
 
 use fabricast_topology::{Peer, PortId, SwitchId};
 

@@ -99,6 +99,7 @@ impl TreeStore {
         self.touched[usize::from(color)] = true;
         for mgid in &tree.groups {
             self.group_mut(*mgid).tree = Some(number);
+            self.unrouted.remove(mgid);
         }
         self.trees[number.index()] = Some(tree);
         number
@@ -152,7 +153,8 @@ impl TreeStore {
 
     /// Lets one more group use a tree that passes all switches of its members.
     pub(super) fn share(&mut self, fabric: &Fabric, number: TreeIndex, mgid: Mgid) {
-        let Self { groups, trees, occupancy, .. } = self;
+        let Self { groups, trees, occupancy, unrouted, .. } = self;
+        unrouted.remove(&mgid);
         let tree = trees[number.index()].as_mut().expect("numbers in use name trees");
         let group = groups.get_mut(&mgid).expect("the group exists");
         group.tree = Some(number);

@@ -1,10 +1,10 @@
 //! Looks for a cycle of channels that wait for each other: on a lossless fabric, a deadlock.
 //!
 //! Source: Dally and Seitz 1987; up*/down* routing. A channel is a link in one direction; all
-//! packets share one lane. A row of a table lets the packets that came by one channel wait for
-//! room in each of its output channels. Without a cycle no packets can wait for each other for
-//! ever. A cycle makes a deadlock possible; it takes long enough packets on all of its channels at
-//! once to make it real.
+//! packets share one virtual channel of it, as nothing here gives them different ones. A row of a
+//! table lets the packets that came by one channel wait for room in each of its output channels.
+//! Without a cycle no packets can wait for each other for ever. A cycle makes a deadlock possible;
+//! it takes long enough packets on all of its channels at once to make it real.
 //!
 //! Trees that turn once, on a fabric with levels, make no cycle, with unicast packets neither that
 //! go up and then down. Where levels are given, such unicast packets are part of the graph.

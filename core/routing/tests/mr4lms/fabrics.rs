@@ -150,6 +150,12 @@ pub(crate) fn options() -> impl Strategy<Value = Mr4lmsOptions> {
     )
 }
 
+/// The same, half of them with trees that keep to an order.
+pub(crate) fn all_options() -> impl Strategy<Value = Mr4lmsOptions> {
+    (options(), any::<bool>())
+        .prop_map(|(options, deadlock_free)| Mr4lmsOptions { deadlock_free, ..options })
+}
+
 pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(Step::any(0..30, [8, 4, 3, 2, 2]), 1..most)
 }

@@ -10,7 +10,7 @@ use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{EndpointId, Faults, Graph, Mgid, PortId, TableKind};
 use proptest::prelude::*;
 
-use crate::fabrics::{Step, act, dragonfly, fabric, options, steps, wire};
+use crate::fabrics::{Step, act, all_options, dragonfly, fabric, steps, wire};
 use crate::{check, engine};
 
 /// Makes an engine that knows the groups and faults of another one, but nothing of its past.
@@ -117,7 +117,7 @@ proptest! {
     /// The plan is the same at once and after everything that comes later.
     #[test]
     fn recorded_choices_make_the_same_engine_again(
-        fabric in fabric(), options in options(), past in steps(40), future in steps(20),
+        fabric in fabric(), options in all_options(), past in steps(40), future in steps(20),
     ) {
         same_again(&fabric, options, &past, &future)?;
     }
@@ -125,7 +125,7 @@ proptest! {
     /// One batch that many groups leave: the order in which trees were once made must not matter.
     #[test]
     fn batches_are_the_same_on_the_same_engine(
-        fabric in fabric(), options in options(), past in steps(40), keep in any::<u64>(),
+        fabric in fabric(), options in all_options(), past in steps(40), keep in any::<u64>(),
     ) {
         let mut old = engine(&fabric, options);
         for step in &past {
@@ -149,7 +149,7 @@ proptest! {
     /// Choices of another time, even spoiled ones, make a sound plan or change nothing.
     #[test]
     fn choices_of_another_time_fit_or_change_nothing(
-        fabric in fabric(), options in options(), past in steps(30), since in steps(10),
+        fabric in fabric(), options in all_options(), past in steps(30), since in steps(10),
         spoil in proptest::collection::vec((any::<usize>(), 0u8..6, any::<u32>()), 0..3),
     ) {
         let mut old = engine(&fabric, options);

@@ -6,3 +6,4 @@ mod latency;
 mod queues;
 mod support;
 mod throughput;
+mod valleys;
