@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fabricast_groups::{Gn, Revision};
 use thiserror::Error;
 
-use crate::frame::{Ack, Body, Hello, Notice, Packet, RosterChange};
+use crate::frame::{Ack, Body, Hello, Missing, Notice, Packet, RosterChange};
 
 mod reader;
 #[cfg(test)]
@@ -71,6 +71,11 @@ impl Body {
             Self::Report(report) => _ = out.byte(7).report(report),
             Self::Decided { round, outcome } => _ = out.byte(8).long(*round).outcome(outcome),
             Self::Query { number } => _ = out.byte(9).long(*number),
+            Self::Piece(piece) => _ = out.byte(10).piece(piece),
+            Self::Collected { of, have } => _ = out.byte(11).announcement(*of).word(*have),
+            Self::Missing(Missing { of, from, to, heard }) => {
+                out.byte(12).announcement(*of).word(*from).word(*to).flag(*heard);
+            }
         }
         out.0
     }
@@ -107,6 +112,14 @@ impl Body {
             7 => Self::Report(from.report()?),
             8 => Self::Decided { round: from.long()?, outcome: Arc::new(from.outcome()?) },
             9 => Self::Query { number: from.long()? },
+            10 => Self::Piece(Arc::new(from.piece()?)),
+            11 => Self::Collected { of: from.announcement()?, have: from.word()? },
+            12 => Self::Missing(Missing {
+                of: from.announcement()?,
+                from: from.word()?,
+                to: from.word()?,
+                heard: from.flag()?,
+            }),
             other => return Err(value("kind of frame", other)),
         };
         from.end(body)
@@ -122,6 +135,7 @@ impl Packet {
             Notice::Part(part) => out.byte(0).part(part),
             Notice::BestEffort(part) => out.byte(1).part(part),
             Notice::Decided { round, outcome } => out.byte(2).long(*round).outcome(outcome),
+            Notice::Piece(piece) => out.byte(3).piece(piece),
         };
         out.0
     }
@@ -139,6 +153,7 @@ impl Packet {
             0 => Notice::Part(Arc::new(from.part()?)),
             1 => Notice::BestEffort(Arc::new(from.part()?)),
             2 => Notice::Decided { round: from.long()?, outcome: Arc::new(from.outcome()?) },
+            3 => Notice::Piece(Arc::new(from.piece()?)),
             other => return Err(value("kind of packet", other)),
         };
         from.end(Some(Self { gn, notice }))

@@ -53,6 +53,30 @@ pub enum Notice {
         /// Outcome of the operation.
         outcome: Arc<Outcome>,
     },
+    /// A piece of an outcome that is too long for a packet.
+    Piece(Arc<Piece>),
+}
+
+/// A piece of the encoded outcome of an operation. All but the last are equally long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The outcome that it is of.
+    pub of: Announcement,
+    /// Number of the piece, from 0.
+    pub index: u32,
+    /// Bytes of the outcome in this piece.
+    pub payload: Vec<u8>,
+}
+
+/// An outcome that is announced in pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announcement {
+    /// Number of the operation.
+    pub number: u64,
+    /// Round in which the root decided.
+    pub round: u64,
+    /// Number of pieces.
+    pub pieces: u32,
 }
 
 /// A source of messages: a member in one life.
@@ -127,6 +151,32 @@ pub enum Body {
         /// Number of the operation.
         number: u64,
     },
+    /// A piece of an outcome that the multicast connection has not brought. This and the two kinds
+    /// that follow are only for neighbours that it reaches.
+    Piece(Arc<Piece>),
+    /// All members on the sender's side that the multicast connection reaches have the pieces
+    /// before this one.
+    Collected {
+        /// The outcome.
+        of: Announcement,
+        /// Number of the first piece that is missing somewhere.
+        have: u32,
+    },
+    /// Asks for pieces of an outcome.
+    Missing(Missing),
+}
+
+/// A question for pieces of an outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The outcome.
+    pub of: Announcement,
+    /// First piece that the sender lacks.
+    pub from: u32,
+    /// First piece after those that it asks for.
+    pub to: u32,
+    /// True if the multicast connection has brought pieces of this outcome.
+    pub heard: bool,
 }
 
 /// Progress of one side of an edge with the parts of one source.
@@ -200,6 +250,9 @@ impl Body {
             Self::Report(report) => report.number.max(report.round),
             Self::Decided { round, outcome } => outcome.number.max(*round),
             Self::Query { number } => *number,
+            Self::Piece(piece) => piece.of.largest(),
+            Self::Collected { of, .. } => of.largest(),
+            Self::Missing(missing) => missing.of.largest(),
         };
         largest <= MAX_COUNT
     }
@@ -211,7 +264,14 @@ impl Notice {
         let largest = match self {
             Self::Part(part) | Self::BestEffort(part) => part.number.max(part.floor),
             Self::Decided { round, outcome } => outcome.number.max(*round),
+            Self::Piece(piece) => piece.of.largest(),
         };
         largest <= MAX_COUNT
+    }
+}
+
+impl Announcement {
+    fn largest(&self) -> u64 {
+        self.number.max(self.round)
     }
 }

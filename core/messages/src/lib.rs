@@ -21,7 +21,8 @@ mod values;
 
 pub use codec::DecodeError;
 pub use frame::{
-    Ack, Body, Frame, Hello, Life, Notice, Packet, Part, Report, RosterChange, Source,
+    Ack, Announcement, Body, Frame, Hello, Life, Missing, Notice, Packet, Part, Piece, Report,
+    RosterChange, Source,
 };
 pub use message_layer::{MemberId, MessageLayer};
 pub use operation::{

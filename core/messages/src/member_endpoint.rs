@@ -31,10 +31,12 @@ mod combining;
 mod edges;
 mod operations;
 mod parts;
+mod pieces;
 mod state;
 
 use operations::Operations;
 use parts::Sends;
+use pieces::Pieces;
 use state::{Edge, EdgeEvent, Knowledge, Participation, ParticipationEvent};
 
 /// Time after which hello is repeated to a neighbour that has not answered.
@@ -63,6 +65,7 @@ pub(crate) struct MemberEndpoint {
     sends: Sends,
     inbox: usize,
     operations: Operations,
+    pieces: Option<Pieces>,
     tick_at: Option<Moment>,
     peers_differ: bool, // since the last call of `peers`
     out: VecDeque<Output>,
@@ -118,6 +121,11 @@ impl Neighbor {
         self.knowledge == Knowledge::Presumed || !self.side.is_empty()
     }
 
+    /// Returns whether the multicast connection reaches it, as far as is known.
+    fn is_heard_by(&self, now: Moment) -> bool {
+        self.hears && self.unicast_until <= now
+    }
+
     /// Returns whether it has this side's roster, which all other frames depend on.
     fn is_ready(&self) -> bool {
         self.edge.is_ready()
@@ -144,6 +152,7 @@ impl MemberEndpoint {
             sends: Sends::default(),
             inbox: 0,
             operations: Operations::default(),
+            pieces: None,
             tick_at: None,
             peers_differ: false,
             out: VecDeque::new(),
@@ -163,7 +172,8 @@ impl MemberEndpoint {
     }
 
     pub(crate) fn is_settled(&self) -> bool {
-        self.neighbors.values().all(|one| one.is_ready() || !one.may_take_part())
+        let is_told = |one: &Neighbor| one.is_ready() || !one.may_take_part();
+        self.neighbors.values().all(is_told) && !self.is_announcing()
     }
 
     pub(crate) fn roster(&self) -> &Roster {
@@ -266,6 +276,7 @@ impl MemberEndpoint {
     pub(crate) fn close(&mut self, now: Moment) {
         self.participation = self.participation.next(ParticipationEvent::Close);
         self.inbox = 0;
+        self.confirm_outcome();
         self.drop_sends();
         self.drop_run();
         self.offer(None);
@@ -336,6 +347,9 @@ impl MemberEndpoint {
                 self.handle_outcome(now, Some(from), round, &outcome)
             }
             Body::Query { number } => self.handle_query(now, from, number),
+            Body::Piece(piece) => self.handle_piece(now, Some(from), &piece),
+            Body::Collected { of, have } => self.handle_collected(now, from, of, have),
+            Body::Missing(missing) => self.handle_missing(now, from, missing),
         }
     }
 
@@ -351,7 +365,8 @@ impl MemberEndpoint {
         due.into_iter().for_each(|pn| self.send_hello(now, pn, true));
         let unmet = self.neighbors.values().any(|one| one.awaits_hello());
         let lagging = self.resend(now);
-        if self.query_outcome(now) || lagging || unmet {
+        let collecting = self.ask_for_pieces(now);
+        if self.query_outcome(now) || lagging || collecting || unmet {
             self.schedule_tick(now);
         }
     }
@@ -361,6 +376,7 @@ impl MemberEndpoint {
         let used = self.streams.iter().filter(|(pn, one)| one.is_used() || **pn == self.pn);
         let sources: Vec<Pn> = used.map(|(pn, _)| *pn).collect();
         sources.into_iter().for_each(|source| self.advance(now, source));
+        self.announce(now);
         self.try_report(now);
         self.notify_roster();
     }

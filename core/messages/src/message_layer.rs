@@ -289,6 +289,7 @@ impl MessageLayer {
             Notice::Decided { round, outcome } => {
                 endpoint.handle_outcome(now, None, *round, outcome)
             }
+            Notice::Piece(piece) => endpoint.handle_piece(now, None, piece),
         }
         self.drain(now, key);
     }

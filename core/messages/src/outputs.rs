@@ -35,6 +35,12 @@ pub struct Limits {
     pub mistrust: Duration,
     /// Time for which a link that no group needs is kept.
     pub linger: Duration,
+    /// Pieces of an outcome that may be under way on the multicast connection.
+    pub pieces: u32,
+    /// The multicast connection carries what all members send, and what it has carried is sent over
+    /// links only to neighbours that it does not reach. Otherwise the root sends on it beside the
+    /// links.
+    pub relies_on_multicast: bool,
 }
 
 impl Default for Limits {
@@ -50,6 +56,8 @@ impl Default for Limits {
             retry: Duration::from_millis(20),
             mistrust: Duration::from_secs(1),
             linger: Duration::from_secs(1),
+            pieces: 64,
+            relies_on_multicast: false,
         }
     }
 }
@@ -119,7 +127,7 @@ pub enum Output {
     },
     /// Send a packet on a group's multicast connection.
     Multicast {
-        /// Rank of the sender, which is the root.
+        /// Rank of the sender: the root, or any with [`Limits::relies_on_multicast`].
         pn: Pn,
         /// Packet to send.
         packet: Packet,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fabricast_groups::{Pn, Revision};
 
 use super::{DecodeError, value};
-use crate::frame::{Part, Report, Source};
+use crate::frame::{Announcement, Part, Piece, Report, Source};
 use crate::operation::{Call, Gathered, Item, Kind, OnFailure, OperationError, Outcome};
 use crate::values::{Reduction, Values};
 
@@ -64,6 +64,15 @@ impl<'a> Reader<'a> {
 
     pub(super) fn source(&mut self) -> Result<Source, DecodeError> {
         Ok(Source { pn: self.pn()?, life: Revision(self.long()?) })
+    }
+
+    pub(super) fn announcement(&mut self) -> Result<Announcement, DecodeError> {
+        Ok(Announcement { number: self.long()?, round: self.long()?, pieces: self.word()? })
+    }
+
+    pub(super) fn piece(&mut self) -> Result<Piece, DecodeError> {
+        let (of, index) = (self.announcement()?, self.word()?);
+        Ok(Piece { of, index, payload: self.bytes()?.to_vec() })
     }
 
     pub(super) fn length(&mut self) -> Result<usize, DecodeError> {

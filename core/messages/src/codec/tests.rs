@@ -6,7 +6,7 @@ use fabricast_groups::Pn;
 use proptest::prelude::*;
 
 use super::*;
-use crate::frame::{Part, Report, Source};
+use crate::frame::{Announcement, Part, Piece, Report, Source};
 use crate::operation::{Call, Gathered, Item, Kind, OnFailure, OperationError, Outcome};
 use crate::values::{Reduction, Values};
 
@@ -20,6 +20,11 @@ fn part(payload: &[u8]) -> Arc<Part> {
         last: false,
         payload: payload.to_vec(),
     })
+}
+
+fn piece() -> Arc<Piece> {
+    let of = Announcement { number: 1 << 40, round: 2, pieces: 5 };
+    Arc::new(Piece { of, index: 3, payload: b"piece".to_vec() })
 }
 
 fn set(numbers: &[u32]) -> BTreeSet<Pn> {
@@ -88,6 +93,9 @@ fn bodies() -> Vec<Body> {
         Body::Part(part(b"payload")),
         Body::BestEffort(part(b"")),
         Body::Ack { source, ack: Ack { have: 3, side: 2 } },
+        Body::Piece(piece()),
+        Body::Collected { of: piece().of, have: 4 },
+        Body::Missing(Missing { of: piece().of, from: 1, to: 2, heard: true }),
         Body::Round { round: 6, decided: 7 },
         Body::Query { number: 8 },
     ];

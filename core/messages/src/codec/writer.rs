@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fabricast_groups::Pn;
 
-use crate::frame::{Part, Report, Source};
+use crate::frame::{Announcement, Part, Piece, Report, Source};
 use crate::operation::{Call, Gathered, Item, Kind, OnFailure, OperationError, Outcome};
 use crate::values::{Reduction, Values};
 
@@ -55,6 +55,14 @@ impl Writer {
             .flag(part.first)
             .flag(part.last);
         self.bytes(&part.payload)
+    }
+
+    pub(super) fn announcement(&mut self, of: Announcement) -> &mut Self {
+        self.long(of.number).long(of.round).word(of.pieces)
+    }
+
+    pub(super) fn piece(&mut self, piece: &Piece) -> &mut Self {
+        self.announcement(piece.of).word(piece.index).bytes(&piece.payload)
     }
 
     pub(super) fn set(&mut self, set: &BTreeSet<Pn>) -> &mut Self {

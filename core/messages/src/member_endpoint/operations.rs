@@ -37,6 +37,7 @@ pub(super) struct Operations {
     lost: BTreeSet<Pn>,
     reported: bool,
     pub(super) switches: Switches,
+    concluded_at: Moment,
     query_at: Moment,
     query_interval: Duration,
 }
@@ -54,6 +55,8 @@ struct OwnCall {
 pub(super) enum OutcomeSource {
     /// The endpoint is the root and has decided.
     Decided,
+    /// So it has, and has announced it by multicast, on which it relies.
+    Announced,
     /// A neighbour has sent it.
     Neighbor(Pn),
     /// It came on the multicast connection.
@@ -71,6 +74,11 @@ impl Operations {
     /// Returns whether neighbours have reported to this operation or a later one.
     pub(super) fn has_reports(&self, number: u64) -> bool {
         self.reports.values().any(|report| report.number >= number)
+    }
+
+    /// Returns whether a neighbour has reported to a later operation than this.
+    pub(super) fn has_reported_after(&self, pn: Pn, number: u64) -> bool {
+        self.reports.get(&pn).is_some_and(|report| report.number > number)
     }
 
     pub(super) fn round(&self) -> u64 {
@@ -257,13 +265,25 @@ impl MemberEndpoint {
         let Report { number, included: participants, newest, .. } = report;
         let outcome = Arc::new(Outcome { number, participants, newest, verdict });
         let round = self.operations.round;
-        let packet =
-            Packet { gn: self.gn, notice: Notice::Decided { round, outcome: outcome.clone() } };
         // Otherwise it would overtake the roster changes, which go down the tree (MSG-4).
-        if all_are_in && packet.encode().len() <= self.limits.packet {
-            self.multicast(packet.notice);
+        let is_carried = all_are_in && self.multicast_outcome(now, round, &outcome);
+        let is_announced = is_carried && self.limits.relies_on_multicast;
+        let origin = if is_announced { OutcomeSource::Announced } else { OutcomeSource::Decided };
+        self.conclude(now, origin, &outcome);
+    }
+
+    /// Sends an outcome on the multicast connection, as one packet or in pieces; returns whether it
+    /// was sent.
+    fn multicast_outcome(&mut self, now: Moment, round: u64, outcome: &Arc<Outcome>) -> bool {
+        if !self.multicast {
+            return false;
         }
-        self.conclude(now, OutcomeSource::Decided, &outcome);
+        let notice = Notice::Decided { round, outcome: outcome.clone() };
+        let packet = Packet { gn: self.gn, notice };
+        if packet.encode().len() <= self.limits.packet {
+            return self.multicast(true, packet.notice);
+        }
+        self.limits.relies_on_multicast && self.announce_in_pieces(now, round, outcome)
     }
 
     fn verdict(&self, report: &Report) -> Result<Gathered, OperationError> {
@@ -319,8 +339,10 @@ impl MemberEndpoint {
     /// Ends an operation here and forwards its outcome.
     pub(super) fn conclude(&mut self, now: Moment, origin: OutcomeSource, outcome: &Arc<Outcome>) {
         self.drop_run();
+        self.drop_pieces_before(outcome.number);
         let operations = &mut self.operations;
         operations.last = Some(outcome.clone());
+        operations.concluded_at = now;
         operations.reports.retain(|_, report| report.number > outcome.number);
         operations.lost.clear();
         operations.reported = false;
@@ -338,7 +360,7 @@ impl MemberEndpoint {
             let wanted = match origin {
                 OutcomeSource::Decided => true,
                 OutcomeSource::Neighbor(from) => **pn != from,
-                OutcomeSource::Multicast => misses_multicast(one, now),
+                OutcomeSource::Announced | OutcomeSource::Multicast => misses_multicast(one, now),
                 OutcomeSource::Switches => !outcome.participants.contains(pn),
             };
             one.edge.is_met() && one.may_take_part() && wanted
@@ -360,17 +382,32 @@ impl MemberEndpoint {
 
     /// Handles a query for an outcome; multicast has missed the sender.
     pub(super) fn handle_query(&mut self, now: Moment, from: Pn, number: u64) {
-        if number <= self.operations.last() {
-            self.distrust(now, from);
-            self.send_outcome(from);
-        } else {
-            self.note_query(now, number);
+        let last = self.operations.last();
+        let hears = self.neighbors.get(&from).is_some_and(|one| one.is_heard_by(now));
+        let relies = hears && self.limits.relies_on_multicast;
+        if number > last {
+            // It asks for the others, if multicast does not bring them.
+            match self.first_piece(number).filter(|_| relies) {
+                Some(piece) => self.send_frame(from, Body::Piece(piece)),
+                None => self.note_query(now, number),
+            }
+            return;
         }
+        let has_begun = relies && self.operations.concluded_at.after(self.limits.retry) > now;
+        match self.first_piece(last).filter(|_| has_begun) {
+            Some(piece) => return self.send_frame(from, Body::Piece(piece)),
+            None if has_begun => {}
+            None => self.distrust(now, from),
+        }
+        self.send_outcome(from);
     }
 
     /// Queries the outcome of the reported operation when due; returns whether to tick again.
     pub(super) fn query_outcome(&mut self, now: Moment) -> bool {
         let Some(parent) = self.parent.filter(|_| self.operations.reported) else { return false };
+        if self.is_collecting() {
+            return true; // what is missing is asked for
+        }
         if self.operations.query_at <= now {
             self.operations.query_interval =
                 (self.operations.query_interval * 2).min(MAX_QUERY_INTERVAL);

@@ -73,7 +73,9 @@ impl MemberEndpoint {
                 self.advance(now, self.pn);
             }
             Mode::BestEffort => {
-                parts.into_iter().for_each(|part| self.forward_best_effort(None, &Arc::new(part)));
+                for part in parts {
+                    self.forward_best_effort(now, None, &Arc::new(part));
+                }
             }
         }
         Ok(id)
@@ -263,9 +265,10 @@ impl MemberEndpoint {
     /// Forwards a new part; `from` is `None` for the member's own parts and those that came by
     /// multicast.
     fn forward(&mut self, now: Moment, from: Option<Pn>, part: &Arc<Part>) {
-        let by_multicast = from.is_none() && part.source.pn != self.pn;
+        let mut by_multicast = from.is_none() && part.source.pn != self.pn;
         if !by_multicast {
-            self.multicast(Notice::Part(part.clone()));
+            let sent = self.multicast(from.is_none(), Notice::Part(part.clone()));
+            by_multicast = sent && self.limits.relies_on_multicast;
         }
         for out in self.ready_downstream(part.source.pn) {
             let deaf = self.neighbors.get(&out).is_some_and(|one| misses_multicast(one, now));
@@ -368,7 +371,7 @@ impl MemberEndpoint {
             self.out.push_back(Output::Deliver { gn, pn, from: source.pn, payload });
         }
         match from {
-            Some(from) => self.forward_best_effort(Some(from), &part),
+            Some(from) => self.forward_best_effort(now, Some(from), &part),
             None => {
                 for out in self.ready_downstream(source.pn) {
                     if self.neighbors.get(&out).is_some_and(|one| misses_multicast(one, now)) {
@@ -379,22 +382,30 @@ impl MemberEndpoint {
         }
     }
 
-    pub(super) fn forward_best_effort(&mut self, from: Option<Pn>, part: &Arc<Part>) {
-        self.multicast(Notice::BestEffort(part.clone()));
-        for out in
-            self.ready_downstream(part.source.pn).into_iter().filter(|out| Some(*out) != from)
-        {
-            self.send_frame(out, Body::BestEffort(part.clone()));
+    fn forward_best_effort(&mut self, now: Moment, from: Option<Pn>, part: &Arc<Part>) {
+        let sent = self.multicast(from.is_none(), Notice::BestEffort(part.clone()));
+        let is_carried = sent && self.limits.relies_on_multicast;
+        for out in self.ready_downstream(part.source.pn) {
+            let has_it = is_carried && self.neighbors[&out].is_heard_by(now);
+            if Some(out) != from && !has_it {
+                self.send_frame(out, Body::BestEffort(part.clone()));
+            }
         }
     }
 
-    /// Sends on the multicast connection, if this is the root and the connection is open.
-    pub(super) fn multicast(&mut self, notice: Notice) {
+    /// Sends on the multicast connection, if it is open and this member is to; returns whether it
+    /// was sent.
+    ///
+    /// - `is_own`: the member has begun what it sends.
+    pub(super) fn multicast(&mut self, is_own: bool, notice: Notice) -> bool {
+        let sends = self.parent.is_none() || (is_own && self.limits.relies_on_multicast);
         let others = self.neighbors.values().any(|one| one.may_take_part());
-        if self.parent.is_none() && self.multicast && others {
+        let sent = sends && self.multicast && others;
+        if sent {
             let packet = Packet { gn: self.gn, notice };
             self.out.push_back(Output::Multicast { pn: self.pn, packet });
         }
+        sent
     }
 
     /// The neighbours on whose sides members need the parts of a source.
@@ -415,7 +426,7 @@ impl MemberEndpoint {
 
 /// Returns whether multicast misses a neighbour, as far as is known.
 pub(super) fn misses_multicast(neighbor: &Neighbor, now: Moment) -> bool {
-    !neighbor.hears || neighbor.unicast_until > now
+    !neighbor.is_heard_by(now)
 }
 
 /// Cuts a message into numbered parts; an empty one is one empty part.

@@ -1,13 +1,14 @@
 //! Frames with numbers that no correct member reaches.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_groups::Pn;
 use fabricast_messages::{
-    Ack, Body, Call, Gathered, Hello, Kind, Limits, Mode, OnFailure, Operation, Outcome, Part,
-    Reduction, Report, Source,
+    Ack, Announcement, Body, Call, Gathered, Hello, Kind, Limits, Missing, Mode, OnFailure,
+    Operation, Outcome, Part, Piece, Reduction, Report, Source,
 };
 
 use crate::world::{CALM, Weather, World};
@@ -47,6 +48,16 @@ fn frames(world: &World, number: u64) -> Vec<Body> {
         lost: BTreeSet::new(),
         gathered: Gathered::Nothing,
     };
+    let announcement = |number, round| Announcement { number, round, pieces: u32::MAX };
+    let piece = |number, round, index| {
+        Arc::new(Piece { of: announcement(number, round), index, payload: b"forged".to_vec() })
+    };
+    let missing = |number, round, range: Range<u32>| Missing {
+        of: announcement(number, round),
+        from: range.start,
+        to: range.end,
+        heard: true,
+    };
     let hello =
         |round, decided| Body::Hello(Hello { life, reply: true, hears: false, round, decided });
     vec![
@@ -63,6 +74,12 @@ fn frames(world: &World, number: u64) -> Vec<Body> {
         Body::Decided { round: number, outcome: outcome(1) },
         Body::Decided { round: 1, outcome: outcome(number) },
         Body::Query { number },
+        Body::Piece(piece(number, 1, 0)),
+        Body::Piece(piece(1, number, u32::MAX)),
+        Body::Collected { of: announcement(number, 1), have: u32::MAX },
+        Body::Collected { of: announcement(1, number), have: 0 },
+        Body::Missing(missing(number, 1, 0..u32::MAX)),
+        Body::Missing(missing(1, number, u32::MAX..0)),
         hello(number, 0),
         hello(0, number),
     ]

@@ -5,6 +5,7 @@
 mod deaths;
 mod hostile;
 mod messages;
+mod multicast;
 mod operations;
 mod steps;
 mod storm;

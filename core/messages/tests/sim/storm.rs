@@ -156,8 +156,13 @@ fn fresh(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, max_shrink_iters: 0, failure_persistence: None, ..<_>::default() }
 }
 
-fn messages_in_a_storm(seed: u64) {
-    let mut world = World::new(seed, WEATHER, Limits { window: 16, ..Limits::default() });
+/// Members rely on multicast, and outcomes take several pieces.
+fn relying() -> Limits {
+    Limits { packet: 80, pieces: 3, relies_on_multicast: true, ..Limits::default() }
+}
+
+fn messages_in_a_storm(seed: u64, limits: Limits) {
+    let mut world = World::new(seed, WEATHER, Limits { window: 16, ..limits });
     world.form(10);
     let mut storm = Storm::default();
     for _ in 0..150 {
@@ -170,7 +175,12 @@ fn messages_in_a_storm(seed: u64) {
 
 #[test]
 fn messages_keep_their_promises_in_every_storm() {
-    (0..SEEDS).for_each(messages_in_a_storm);
+    (0..SEEDS).for_each(|seed| messages_in_a_storm(seed, Limits::default()));
+}
+
+#[test]
+fn messages_keep_their_promises_where_members_rely_on_multicast() {
+    (0..SEEDS).for_each(|seed| messages_in_a_storm(seed, relying()));
 }
 
 proptest! {
@@ -179,10 +189,12 @@ proptest! {
     /// `cargo xtask soak` draws other seeds each time.
     #[test]
     fn promises_hold_in_drawn_storms(seed in 1_000_u64..1 << 40) {
-        messages_in_a_storm(seed);
-        for on_failure in [OnFailure::Fail, OnFailure::Survivors] {
-            operations_in_a_storm(seed, on_failure, None);
-            operations_in_a_storm(seed, on_failure, Some(Switches::new(seed % 500)));
+        for limits in [Limits::default(), relying()] {
+            messages_in_a_storm(seed, limits);
+            for on_failure in [OnFailure::Fail, OnFailure::Survivors] {
+                operations_in_a_storm(seed, on_failure, None, limits);
+                operations_in_a_storm(seed, on_failure, Some(Switches::new(seed % 500)), limits);
+            }
         }
     }
 }
@@ -242,8 +254,9 @@ fn operations_in_a_storm(
     seed: u64,
     on_failure: OnFailure,
     switches: Option<Switches>,
+    limits: Limits,
 ) -> [usize; 3] {
-    let mut world = World::new(seed, WEATHER, Limits::default());
+    let mut world = World::new(seed, WEATHER, limits);
     world.switches = switches;
     world.form(10);
     let mut storm = Storm::default();
@@ -265,8 +278,12 @@ fn operations_in_a_storm(
     [failed.len(), failed.iter().filter(|failed| **failed).count(), combined]
 }
 
-fn operations_in_storms(on_failure: OnFailure, switches: Option<Switches>) -> (usize, usize) {
-    let storm = |seed| operations_in_a_storm(seed, on_failure, switches.clone());
+fn operations_in_storms(
+    on_failure: OnFailure,
+    switches: Option<Switches>,
+    limits: Limits,
+) -> (usize, usize) {
+    let storm = |seed| operations_in_a_storm(seed, on_failure, switches.clone(), limits);
     let sum = |all: [usize; 3], one: [usize; 3]| std::array::from_fn(|at| all[at] + one[at]);
     let [ended, failed, combined] = (0..SEEDS).map(storm).fold([0; 3], sum);
     assert!(switches.is_none() || combined > 100, "{combined} runs of the switches");
@@ -275,13 +292,21 @@ fn operations_in_storms(on_failure: OnFailure, switches: Option<Switches>) -> (u
 
 #[test]
 fn operations_end_alike_for_all_live_members_and_name_the_failed() {
-    let (ended, failed) = operations_in_storms(OnFailure::Fail, None);
+    let (ended, failed) = operations_in_storms(OnFailure::Fail, None, Limits::default());
     assert!(ended > 600 && failed > 20, "{ended} ended, {failed} of them failed");
 }
 
 #[test]
 fn survivors_complete_operations_without_the_dead() {
-    let (ended, failed) = operations_in_storms(OnFailure::Survivors, None);
+    let (ended, failed) = operations_in_storms(OnFailure::Survivors, None, Limits::default());
+    assert!(ended > 600 && failed == 0, "{ended} ended, {failed} of them failed");
+}
+
+#[test]
+fn operations_end_alike_where_members_rely_on_multicast() {
+    let (ended, failed) = operations_in_storms(OnFailure::Fail, None, relying());
+    assert!(ended > 600 && failed > 20, "{ended} ended, {failed} of them failed");
+    let (ended, failed) = operations_in_storms(OnFailure::Survivors, None, relying());
     assert!(ended > 600 && failed == 0, "{ended} ended, {failed} of them failed");
 }
 
@@ -289,9 +314,11 @@ fn survivors_complete_operations_without_the_dead() {
 fn operations_end_alike_whether_the_switches_or_the_tree_combine_them() {
     for broken in [0, 100, 500] {
         let switches = Switches::new(broken);
-        let (ended, failed) = operations_in_storms(OnFailure::Fail, Some(switches.clone()));
+        let (ended, failed) =
+            operations_in_storms(OnFailure::Fail, Some(switches.clone()), Limits::default());
         assert!(ended > 600 && failed > 20, "{ended} ended, {failed} of them failed");
-        let (ended, failed) = operations_in_storms(OnFailure::Survivors, Some(switches));
+        let (ended, failed) =
+            operations_in_storms(OnFailure::Survivors, Some(switches), Limits::default());
         assert!(ended > 600 && failed == 0, "{ended} ended, {failed} of them failed");
     }
 }

@@ -84,6 +84,8 @@ pub(crate) struct World {
     pub(crate) packets: u64,
     pub(crate) frames: BTreeMap<(Pn, Pn), u64>, // frames with parts, by edge
     pub(crate) reports: usize,
+    pub(crate) outcomes: usize, // frames with outcomes or pieces of them
+    pub(crate) deaf: BTreeSet<Pn>, // no packet comes to them
     pub(crate) switches: Option<Switches>, // if they combine
     layers: BTreeMap<NodeName, MessageLayer>,
     links: BTreeMap<(NodeName, NodeName), Link>,
@@ -106,6 +108,8 @@ impl World {
             packets: 0,
             frames: BTreeMap::new(),
             reports: 0,
+            outcomes: 0,
+            deaf: BTreeSet::new(),
             switches: None,
             layers: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -188,7 +192,7 @@ impl World {
         let member = MemberId { gn: GN, pn };
         let layer = self.layers.get_mut(&node).unwrap();
         let was_active = layer.delegate(now, member, BTreeMap::new());
-        *layer = MessageLayer::new(node.clone(), Limits::default());
+        *layer = MessageLayer::new(node.clone(), self.limits);
         let up = self.links.iter().filter(|(_, link)| link.up).map(|(key, _)| key);
         for (a, b) in up.filter(|(a, b)| *a == node || *b == node) {
             layer.link_up(now, if *a == node { b } else { a });
@@ -386,6 +390,7 @@ impl World {
             *self.frames.entry((frame.from, frame.to)).or_default() += 1;
         }
         self.reports += usize::from(matches!(frame.body, Body::Report(_)));
+        self.outcomes += usize::from(matches!(frame.body, Body::Decided { .. } | Body::Piece(_)));
         let soon = self.soon();
         let key = if node < peer { (node, peer) } else { (peer, node) };
         let Some(link) = self.links.get_mut(&(key.0.clone(), key.1.clone())) else { return };
@@ -404,6 +409,7 @@ impl World {
             self.members.iter().map(|(pn, member)| (*pn, member.life)).collect();
         for (pn, life) in others.into_iter().filter(|(pn, _)| *pn != from) {
             let copies = match self.draw(1000) {
+                _ if self.deaf.contains(&pn) => 0,
                 chance if chance < self.weather.lost => 0,
                 chance if chance < self.weather.lost + self.weather.repeated => 2,
                 _ => 1,
