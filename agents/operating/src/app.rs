@@ -44,6 +44,7 @@ use crate::api::process::ProcessServer;
 use crate::fabric::packets::PacketSender;
 use crate::links::member_handle::Messages;
 use crate::nodes::NodeSettings;
+use crate::nodes::adapters::Adapters;
 use crate::processes::memory::Memories;
 use crate::processes::user_rules::UserRules;
 use crate::programs::{Interface, Programs};
@@ -119,6 +120,10 @@ impl App {
         let address = config.advertise.as_ref().map_or(bound, ToString::to_string);
         let nodes = identities(&config.nodes, &address)?;
         let direct_hosts = direct_hosts(&config, &nodes, &address);
+        let adapters = match config.fabric {
+            None => Some(Adapters::of(&config).map_err(StartError::Interface)?),
+            Some(_) => None,
+        };
         let (packets, to_fabric) = PacketSender::new();
         let retry = settings::retry(&config);
         let user_rules = UserRules::new(&config.process_rules);
@@ -128,6 +133,7 @@ impl App {
                 operating_config: settings::operating(&config, retry),
                 group_config: settings::group(&config, retry),
                 start_id: start_id(),
+                adapters: adapters.map(Arc::new),
             },
             tic,
             fabric,

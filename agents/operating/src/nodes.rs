@@ -19,6 +19,7 @@ use fabricast_topology::Mgid;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
+pub(crate) mod adapters;
 pub(crate) mod direct;
 pub(crate) mod effect;
 pub(crate) mod messages;

@@ -64,6 +64,7 @@ fn agent_with(tic: &str, fabric: &str) -> TestAgent {
             },
             group_config: GaConfig { detector, resend: second, retry: second },
             start_id: 1,
+            adapters: None,
         },
         tic: Leader::new(&[tic.to_owned()]).unwrap(),
         fabric: Some(Peer::new(fabric).unwrap()),

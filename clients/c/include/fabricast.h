@@ -376,8 +376,8 @@ fabricast_code fabricast_set_failure_policy(const fabricast_group *group,
  * The others were combined along the tree of the members, with the same result. */
 uint64_t fabricast_combined_by_switches(const fabricast_group *group);
 
-/* Returns the path of messages and operations of this membership: "agent" or "direct"; NULL for
- * NULL. */
+/* Returns the path of messages and operations of this membership now: "agent", "direct", or "direct
+ * with multicast" if the fabric carries to this process at once what is for all; NULL for NULL. */
 const char *fabricast_path(const fabricast_group *group);
 
 /* ---- Operations that are started ----

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char, c_int};
 use std::ptr::null;
 use std::sync::Arc;
 
-use fabricast_client::Path;
+use fabricast_client::GroupPath;
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
@@ -170,8 +170,9 @@ unsafe extern "C" fn fabricast_path(group: *const Group) -> *const c_char {
     // SAFETY: the caller promises a valid handle or null.
     let group = unsafe { group.as_ref() };
     let path = |group: &Group| match group.membership.path() {
-        Path::Direct => c"direct",
-        Path::Agent | Path::Auto => c"agent",
+        GroupPath::Agent => c"agent",
+        GroupPath::Direct => c"direct",
+        GroupPath::DirectMulticast => c"direct with multicast",
     };
     guard_value(null(), || group.map_or(null(), |group| path(group).as_ptr()))
 }

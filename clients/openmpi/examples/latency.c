@@ -1,7 +1,7 @@
 /* Times of collective operations, with Fabricast beside Open MPI's own, in one run:
  *
  *     mpicc -O2 clients/openmpi/examples/latency.c -o latency
- *     mpirun -n 4 ./latency [ITERATIONS [MOST_BYTES]]
+ *     mpirun -n 4 ./latency [ITERATIONS [MOST_BYTES [OPERATION]]]
  *
  * Each line has an operation, its bytes, and the median and 99th percentile in microseconds without
  * and with Fabricast. An iteration begins after a barrier of Open MPI and lasts until the last rank
@@ -9,6 +9,7 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { OWN, FABRICAST, SYSTEMS };
 enum { WARM_UP = 20, SIZES = 10 };
@@ -103,6 +104,7 @@ static void measure(int operation, int bytes, int iterations, double *times)
 int main(int argc, char **argv)
 {
     int rank, ranks, iterations, most;
+    const char *only = argc > 3 ? argv[3] : NULL;
     MPI_Info info;
 
     MPI_Init(&argc, &argv);
@@ -119,13 +121,15 @@ int main(int argc, char **argv)
     double *times = calloc((size_t)((SYSTEMS + 1) * iterations), sizeof *times);
 
     if (iterations < 1 || most < 8 || from == NULL || to == NULL || times == NULL) {
-        fprintf(stderr, "usage: latency [ITERATIONS [MOST_BYTES]]\n");
+        fprintf(stderr, "usage: latency [ITERATIONS [MOST_BYTES [OPERATION]]]\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     if (rank == 0)
         printf("%d ranks, microseconds\n%-17s %8s %10s %10s %12s %10s\n", ranks, "operation", "bytes",
                "Open MPI", "99 %", "Fabricast", "99 %");
     for (int operation = 0; operation < (int)(sizeof operations / sizeof *operations); operation++) {
+        if (only != NULL && strcmp(only, operations[operation].name) != 0)
+            continue;
         if (!operations[operation].has_bytes)
             measure(operation, 0, iterations, times);
         else

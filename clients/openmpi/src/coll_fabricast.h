@@ -112,7 +112,7 @@ typedef struct module {
     state_t state;
     char why[WHY_SIZE]; /* it is left alone, or broken */
     int before_group;   /* blocking operations that the group could have done */
-    int is_direct;     /* operations go from process to process, without agents */
+    const char *path;  /* of its operations, as fabricast_path says when the group is joined */
     counts_t counts;
 
     pthread_mutex_t lock; /* of what follows */

@@ -321,6 +321,17 @@ static uint64_t sum(const uint64_t *counts)
     return all;
 }
 
+/* The path of a communicator's operations, in words. The multicast may have come later than the
+ * group. */
+static const char *path_of(const module_t *module)
+{
+    const char *path = module->group == NULL ? module->path : fabricast_path(module->group);
+
+    if (path == NULL || strcmp(path, "agent") == 0)
+        return "through the agent";
+    return strcmp(path, "direct") == 0 ? "by the direct path" : "by the direct path with multicast";
+}
+
 void summarize(const module_t *module)
 {
     component_t *it = &mca_coll_fabricast_component;
@@ -342,8 +353,7 @@ void summarize(const module_t *module)
                 length += snprintf(line + length, sizeof line - length, "%llu %s, ",
                                    (unsigned long long)counts->done[kind], kind_names[kind]);
         length += snprintf(line + length, sizeof line - length, "%llu bytes %s; ",
-                           (unsigned long long)counts->bytes,
-                           module->is_direct ? "by the direct path" : "through the agent");
+                           (unsigned long long)counts->bytes, path_of(module));
     }
     snprintf(line + length, sizeof line - length, "%llu by the next module%s%s\n",
              (unsigned long long)sum(counts->next), module->why[0] == '\0' ? "" : ": ",

@@ -70,7 +70,7 @@ static int join(module_t *module, const char *name)
         return failed(module, "join the group");
     if (fabricast_take_part(module->group) != FABRICAST_OK)
         return failed(module, "take part");
-    module->is_direct = strcmp(fabricast_path(module->group), "direct") == 0;
+    module->path = fabricast_path(module->group);
     return HAS_JOINED;
 }
 

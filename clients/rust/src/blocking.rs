@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{Error, Member, Message, Number, Path, Payloads, Reduction, Settings};
+use crate::{Error, GroupPath, Member, Message, Number, Payloads, Reduction, Settings};
 
 /// A process attached to the operating agent of its node; see [`crate::Client`].
 #[derive(Clone, Debug)]
@@ -213,7 +213,7 @@ impl Group {
 
     /// As [`crate::Group::path`].
     #[must_use]
-    pub fn path(&self) -> Path {
+    pub fn path(&self) -> GroupPath {
         self.group.path()
     }
 

@@ -14,8 +14,11 @@
 pub(crate) mod connection;
 pub(crate) mod edge;
 pub(crate) mod member;
+mod multicast;
+mod packet;
 pub(crate) mod part;
 mod sockets;
+mod state;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use tonic::Streaming;
 
 use crate::part::Part;
 use crate::session::Session;
-use crate::{Error, Message, Path};
+use crate::{Error, GroupPath, Message};
 
 /// A membership of this process. It ends with [`Self::leave`] or with the process, not with this
 /// value.
@@ -188,13 +188,17 @@ impl Group {
         self.by_switches.load(Ordering::Relaxed)
     }
 
-    /// Returns the path that messages and operations of this membership take: [`Path::Agent`] or
-    /// [`Path::Direct`].
+    /// Returns the path that messages and operations of this membership take. Whether it is direct
+    /// never changes; the fabric's multicast may come and go.
     #[must_use]
-    pub fn path(&self) -> Path {
-        let is_direct = || self.session.direct_member(&self.name).is_some();
-        let begun = self.part.get().map(Part::path);
-        begun.unwrap_or_else(|| if is_direct() { Path::Direct } else { Path::Agent })
+    pub fn path(&self) -> GroupPath {
+        let member = self.session.direct_member(&self.name);
+        match member.filter(|_| !matches!(self.part.get(), Some(Part::Agent(_)))) {
+            Some(member) if member.hears_multicast() => GroupPath::DirectMulticast,
+            Some(_) => GroupPath::Direct,
+            None if matches!(self.part.get(), Some(Part::Direct(_))) => GroupPath::Direct,
+            None => GroupPath::Agent,
+        }
     }
 
     /// Counts the neighbours in the group's tree to which this process has a connection of its own;
@@ -225,6 +229,9 @@ impl Group {
     /// answer.
     pub async fn leave(self) -> Result<(), Error> {
         self.session.check()?;
+        if let Some(member) = self.session.direct_member(&self.name) {
+            member.confirm(); // the others get what they may still lack of this member
+        }
         let request = v1::ProcessServiceLeaveGroupRequest {
             session: self.session.number,
             group: self.name.to_string(),

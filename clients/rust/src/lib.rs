@@ -41,4 +41,4 @@ pub use error::Error;
 pub use group::{Group, Member, MemberWatch};
 pub use operations::{Number, Payloads, Reduction};
 pub use part_state::Message;
-pub use settings::{Path, Settings};
+pub use settings::{GroupPath, Path, Settings};

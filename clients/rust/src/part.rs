@@ -3,11 +3,11 @@
 use fabricast_proto::v1;
 use tokio::sync::watch;
 
+use crate::Error;
 use crate::agent_part::AgentPart;
 use crate::direct::part::DirectPart;
 use crate::part_state::{End, Message, Seen};
 use crate::session::Session;
-use crate::{Error, Path};
 
 /// The part of a member, until this is dropped.
 #[derive(Debug)]
@@ -25,13 +25,6 @@ impl Part {
         match session.direct_member(group) {
             Some(member) => Ok(Self::Direct(member.take_part().await?)),
             None => Ok(Self::Agent(Box::new(AgentPart::begin(session, group).await?))),
-        }
-    }
-
-    pub(crate) fn path(&self) -> Path {
-        match self {
-            Self::Agent(_) => Path::Agent,
-            Self::Direct(_) => Path::Direct,
         }
     }
 

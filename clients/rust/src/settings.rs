@@ -32,6 +32,36 @@ impl Path {
     }
 }
 
+/// The path that messages and operations of a membership take now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupPath {
+    /// Through the agent of the node.
+    Agent,
+    /// From process to process along the tree of the members: the fabric carries no multicast of
+    /// the group to this process.
+    Direct,
+    /// From process to process; what is for all members goes once through the fabric.
+    DirectMulticast,
+}
+
+impl GroupPath {
+    /// True if this process runs the message layer of its member.
+    #[must_use]
+    pub fn is_direct(self) -> bool {
+        self != Self::Agent
+    }
+
+    /// Returns it in words.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Direct => "direct",
+            Self::DirectMulticast => "direct with multicast",
+        }
+    }
+}
+
 impl FromStr for Path {
     type Err = Error;
 

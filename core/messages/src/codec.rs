@@ -73,6 +73,9 @@ impl Body {
             Self::Query { number } => _ = out.byte(9).long(*number),
             Self::Piece(piece) => _ = out.byte(10).piece(piece),
             Self::Collected { of, have } => _ = out.byte(11).announcement(*of).word(*have),
+            Self::Lacks { source, from, to } => {
+                out.byte(13).source(*source).long(*from).long(*to);
+            }
             Self::Missing(Missing { of, from, to, heard }) => {
                 out.byte(12).announcement(*of).word(*from).word(*to).flag(*heard);
             }
@@ -120,6 +123,7 @@ impl Body {
                 to: from.word()?,
                 heard: from.flag()?,
             }),
+            13 => Self::Lacks { source: from.source()?, from: from.long()?, to: from.long()? },
             other => return Err(value("kind of frame", other)),
         };
         from.end(body)

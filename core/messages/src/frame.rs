@@ -151,8 +151,17 @@ pub enum Body {
         /// Number of the operation.
         number: u64,
     },
-    /// A piece of an outcome that the multicast connection has not brought. This and the two kinds
-    /// that follow are only for neighbours that it reaches.
+    /// Asks for parts that the multicast connection has not brought, though later ones. This and
+    /// the kinds that follow are only for neighbours that it reaches.
+    Lacks {
+        /// Source of the parts.
+        source: Source,
+        /// First part that the sender lacks.
+        from: u64,
+        /// First part after those that it asks for.
+        to: u64,
+    },
+    /// A piece of an outcome that the multicast connection has not brought.
     Piece(Arc<Piece>),
     /// All members on the sender's side that the multicast connection reaches have the pieces
     /// before this one.
@@ -250,6 +259,7 @@ impl Body {
             Self::Report(report) => report.number.max(report.round),
             Self::Decided { round, outcome } => outcome.number.max(*round),
             Self::Query { number } => *number,
+            Self::Lacks { from, to, .. } => *from.max(to),
             Self::Piece(piece) => piece.of.largest(),
             Self::Collected { of, .. } => of.largest(),
             Self::Missing(missing) => missing.of.largest(),

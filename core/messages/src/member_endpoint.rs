@@ -35,7 +35,7 @@ mod pieces;
 mod state;
 
 use operations::Operations;
-use parts::Sends;
+use parts::{Pace, Sends};
 use pieces::Pieces;
 use state::{Edge, EdgeEvent, Knowledge, Participation, ParticipationEvent};
 
@@ -62,7 +62,9 @@ pub(crate) struct MemberEndpoint {
     streams: BTreeMap<Pn, Stream>,
     unsettled: BTreeSet<Pn>, // sources with parts or acknowledgements that may be missing somewhere
     best_effort: BTreeMap<Pn, BestEffort>,
+    ack_delay: Duration, // of neighbours that multicast reaches, smoothed
     sends: Sends,
+    pace: Pace,
     inbox: usize,
     operations: Operations,
     pieces: Option<Pieces>,
@@ -149,7 +151,9 @@ impl MemberEndpoint {
             streams: BTreeMap::new(),
             unsettled: BTreeSet::new(),
             best_effort: BTreeMap::new(),
+            ack_delay: Duration::ZERO,
             sends: Sends::default(),
+            pace: Pace::default(),
             inbox: 0,
             operations: Operations::default(),
             pieces: None,
@@ -347,6 +351,7 @@ impl MemberEndpoint {
                 self.handle_outcome(now, Some(from), round, &outcome)
             }
             Body::Query { number } => self.handle_query(now, from, number),
+            Body::Lacks { source, from: first, to } => self.handle_lacks(from, source, first..to),
             Body::Piece(piece) => self.handle_piece(now, Some(from), &piece),
             Body::Collected { of, have } => self.handle_collected(now, from, of, have),
             Body::Missing(missing) => self.handle_missing(now, from, missing),

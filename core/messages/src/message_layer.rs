@@ -240,6 +240,11 @@ impl MessageLayer {
         self.work(now, member, |endpoint| endpoint.combined(now, sequence, brings));
     }
 
+    /// Sends neighbours the last outcome if they may still have to ask for it; the member goes.
+    pub fn confirm(&mut self, now: Moment, member: MemberId) {
+        self.work(now, member, |endpoint| endpoint.confirm_outcome());
+    }
+
     /// Notes that a member's process has taken this many of its delivered messages.
     pub fn consumed(&mut self, now: Moment, gn: Gn, pn: Pn, messages: usize) {
         self.work(now, MemberId { gn, pn }, |endpoint| endpoint.consumed(now, messages));

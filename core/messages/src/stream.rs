@@ -6,6 +6,7 @@
 //! members beyond it get them from others.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use fabricast_groups::{Moment, Pn};
@@ -24,6 +25,10 @@ pub(crate) struct Stream {
     /// The last acknowledgement sent upstream.
     pub(crate) told: Option<Ack>,
     pub(crate) assembly: Assembly,
+    /// The source sends by multicast: parts have come from there.
+    pub(crate) is_heard: bool,
+    /// The parts up to this came or were asked for.
+    pub(crate) asked: u64,
 }
 
 /// Progress of a neighbour downstream.
@@ -48,7 +53,17 @@ impl Stream {
             reach: BTreeMap::new(),
             told: None,
             assembly: Assembly::default(),
+            is_heard: false,
+            asked: 0,
         }
+    }
+
+    /// Notes a part that multicast has brought; returns those before it that are to be asked for.
+    pub(crate) fn gap_before(&mut self, number: u64) -> Range<u64> {
+        self.is_heard = true;
+        let gap = self.have.max(self.asked) + 1..number;
+        self.asked = self.asked.max(number);
+        gap
     }
 
     /// Returns whether parts have come or were skipped. No frames are due for other sources.
@@ -92,6 +107,11 @@ impl Stream {
         self.told.is_some_and(|told| told.have < self.have)
     }
 
+    /// Returns whether the last acknowledgement says all that there is to say.
+    pub(crate) fn is_told(&self, side: u64) -> bool {
+        self.told.is_some_and(|told| told.have >= self.have && told.side >= side)
+    }
+
     /// Returns the last part that all members here and on the sides of `downstream` have taken.
     pub(crate) fn side(&self, downstream: &[Pn]) -> u64 {
         let reached = |pn: &Pn| self.reach.get(pn).map_or(0, |reach| reach.acked);
@@ -123,6 +143,11 @@ impl Assembly {
         }
         *self = Self::Within(message);
         None
+    }
+
+    /// Returns whether no message is begun.
+    pub(crate) fn is_between(&self) -> bool {
+        matches!(self, Self::Between)
     }
 
     /// Returns whether a part would complete a message.

@@ -1,7 +1,7 @@
 //! Settings of an operating agent process, which may host the agents of many nodes.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -53,6 +53,8 @@ pub struct OperatingAgentConfig {
     pub shared_memory: Option<PathBuf>,
     /// Addresses that programs of IP multicast may join; others are left alone.
     pub program_ranges: Vec<AddressRange>,
+    /// Address of the packets of color 0; those of others follow. `None` if processes send none.
+    pub color_addresses: Option<Ipv4Addr>,
     /// Time between two reports, to group agents and to the TIC.
     pub report_interval: Duration,
     /// When a group agent hosted here probes a member's node, and when it reports it to the TIC.
@@ -118,6 +120,10 @@ pub struct RawOperatingAgentConfig {
     /// and 239.255.0.0/16, which is all that is administered by a site but the range in which the
     /// addresses of colors are.
     pub program_ranges: Vec<String>,
+    /// IPv4 address of color 0, as `addresses` of the driver of the switches: with `interfaces`,
+    /// processes that talk to each other directly send to a whole group by the switches. Empty: they
+    /// do not. Default 239.192.0.0, as the driver's.
+    pub color_addresses: String,
     /// Default 500ms: two thousand messages a second for a thousand nodes, and a failure is
     /// noticed within seconds.
     #[serde(with = "humantime_serde")]
@@ -171,6 +177,7 @@ impl Default for RawOperatingAgentConfig {
             process_rules: Vec::new(),
             shared_memory: PathBuf::from("/dev/shm"),
             program_ranges: PROGRAM_RANGES.map(str::to_owned).to_vec(),
+            color_addresses: Ipv4Addr::new(239, 192, 0, 0).to_string(),
             report_interval: Duration::from_millis(500),
             report_timeout: Duration::from_secs(2),
             adaptive: None,
@@ -211,6 +218,7 @@ impl Role for OperatingAgentConfig {
         check_calls(problems, unasked, "tic", tic.iter().flatten());
         check_calls(problems, unasked, "fabric", fabric.iter().flatten());
         let program_ranges = check_ranges(problems, &raw.program_ranges);
+        let color_addresses = check_color_addresses(problems, &raw.color_addresses);
         let nodes = check_nodes(problems, raw.nodes);
         let detection = RawDetection {
             report_timeout: raw.report_timeout,
@@ -242,11 +250,29 @@ impl Role for OperatingAgentConfig {
             socket_mode: socket_mode?,
             process_rules: process_rules?,
             program_ranges: program_ranges?,
+            color_addresses: color_addresses?,
             shared_memory: Some(raw.shared_memory).filter(|path| !path.as_os_str().is_empty()),
             report_interval: raw.report_interval,
             detector: detector?,
         })
     }
+}
+
+/// Colors count to 65 535 at most, so the last address has to be one of multicast, too.
+fn check_color_addresses(problems: &mut Problems, raw: &str) -> Option<Option<Ipv4Addr>> {
+    if raw.is_empty() {
+        return Some(None);
+    }
+    let first: Option<Ipv4Addr> = raw.parse().ok();
+    let is_multicast = |first: &Ipv4Addr| {
+        first.is_multicast() && Ipv4Addr::from(u32::from(*first) | 0xffff).is_multicast()
+    };
+    let first = first.filter(is_multicast);
+    if first.is_none() {
+        let what = format!("'{raw}' is no IPv4 address of multicast");
+        problems.add("color_addresses", what);
+    }
+    first.map(Some)
 }
 
 fn check_ranges(problems: &mut Problems, raw: &[String]) -> Option<Vec<AddressRange>> {

@@ -148,7 +148,8 @@ reload!(
 reload!(
     OperatingAgentConfig,
     fixed: [
-        listen, certificates, advertise, tic, fabric, nodes, socket, socket_mode, shared_memory, program_ranges
+        listen, certificates, advertise, tic, fabric, nodes, socket, socket_mode, shared_memory, program_ranges,
+        color_addresses
     ],
     free: [
         limits, process_rules, report_interval,

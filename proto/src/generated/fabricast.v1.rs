@@ -11172,6 +11172,22 @@ pub struct DirectPlace {
     /// that they begin anew.
     #[prost(bool, tag = "6")]
     pub wake: bool,
+    /// The fabric's multicast connection of the group; none while no switch carries it.
+    #[prost(message, optional, tag = "7")]
+    pub multicast: ::core::option::Option<DirectMulticast>,
+}
+/// Multicast connection of a group, for a process that serves its member itself.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DirectMulticast {
+    /// Name of the interface of this machine that the member's endpoint is.
+    #[prost(string, tag = "1")]
+    pub interface: ::prost::alloc::string::String,
+    /// IPv4 address that the group's packets are sent to; another one when its tree has moved.
+    #[prost(string, tag = "2")]
+    pub address: ::prost::alloc::string::String,
+    /// UDP port of the packets.
+    #[prost(uint32, tag = "3")]
+    pub port: u32,
 }
 /// Neighbor of a member that its process serves.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

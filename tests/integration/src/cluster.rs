@@ -147,6 +147,7 @@ impl Cluster {
                 socket: Some(store.path().join(format!("{name}.sock"))),
                 shared_memory: layout.shared_memory.clone().unwrap_or_default(),
                 report_interval: REPORT_INTERVAL,
+                color_addresses: Layout::color_addresses().to_string(),
                 ..RawOperatingAgentConfig::default()
             };
             let (part, its_messages) =

@@ -1,6 +1,7 @@
 //! The layout of a cluster: its fabric, engine, agents and services.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -194,6 +195,25 @@ impl Layout {
             node.interfaces = [(format!("if-{}", node.name), node.endpoints[0].clone())].into();
         }
         self
+    }
+
+    /// The same with the loopback interface in place of the endpoints of these nodes, on which
+    /// processes hear each other's multicast; at most one of each agent.
+    #[must_use]
+    pub fn with_loopback(mut self, nodes: &[&str]) -> Self {
+        for node in self.hosts.iter_mut().flatten() {
+            if nodes.contains(&&*node.name) {
+                node.interfaces = [("lo".to_owned(), node.endpoints[0].clone())].into();
+            }
+        }
+        self
+    }
+
+    /// Address of color 0 for processes: of this test alone, for all share the loopback interface.
+    #[must_use]
+    pub fn color_addresses() -> Ipv4Addr {
+        let [_, _, high, low] = std::process::id().to_be_bytes();
+        Ipv4Addr::new(239, 200 + high % 16, low, 0)
     }
 
     /// The same with other nodes, each list of them in a process of its own.

@@ -461,6 +461,7 @@ impl NodeMessages {
             parent: position.parent.as_ref().map(neighbor),
             children: position.children.iter().map(neighbor).collect(),
             wake: member.wakes,
+            multicast: self.adapters.as_ref().and_then(|adapters| adapters.multicast(held)),
         };
         let Some(member) = self.direct.get_mut(&key) else { return false };
         if member.told.as_ref() == Some(&place) {

@@ -19,6 +19,7 @@ use fabricast_proto::v1;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::adapters::Adapters;
 use super::direct::{CarriedFrame, DirectMember, Waiting};
 
 /// A node's message layer, its links, and the processes that wait for it.
@@ -26,6 +27,8 @@ use super::direct::{CarriedFrame, DirectMember, Waiting};
 pub(crate) struct NodeMessages {
     pub(crate) layer: MessageLayer,
     pub(super) node: NodeName,
+    /// `None` if endpoints are attached to an emulated fabric.
+    pub(super) adapters: Option<Arc<Adapters>>,
     positions: BTreeMap<MemberId, PositionVersion>,
     pub(crate) links: BTreeMap<NodeName, PeerLink>,
     open: BTreeMap<MemberId, OpenMember>,
@@ -162,10 +165,11 @@ impl Drop for OpenMember {
 }
 
 impl NodeMessages {
-    pub(super) fn new(node: NodeName) -> Self {
+    pub(super) fn new(node: NodeName, adapters: Option<Arc<Adapters>>) -> Self {
         Self {
             layer: MessageLayer::new(node.clone(), Limits::default()),
             node,
+            adapters,
             positions: BTreeMap::new(),
             links: BTreeMap::new(),
             open: BTreeMap::new(),
@@ -387,7 +391,8 @@ impl NodeMessages {
             life: held.member.joined,
             parent: position.parent.as_ref().map(neighbor),
             children: position.children.iter().map(neighbor).collect(),
-            multicast: held.colors().is_some(),
+            // At adapters, only processes that serve their members themselves send packets.
+            multicast: self.adapters.is_none() && held.colors().is_some(),
         })
     }
 

@@ -248,7 +248,8 @@ impl State {
     /// Gives a node a new message layer, and returns the nodes here that were linked to it.
     fn reset_messages(&mut self, node: &NodeName, now: Moment) -> Vec<NodeName> {
         let Some(hosted) = self.nodes.get_mut(node) else { return Vec::new() };
-        let old = std::mem::replace(&mut hosted.messages, NodeMessages::new(node.clone()));
+        let new = NodeMessages::new(node.clone(), hosted.messages.adapters.clone());
+        let old = std::mem::replace(&mut hosted.messages, new);
         let is_local = |state: &LinkState| matches!(state, LinkState::Local(_));
         let linked = old.links.into_iter().filter(|(_, link)| is_local(&link.state));
         let linked: Vec<NodeName> = linked.map(|(peer, _)| peer).collect();

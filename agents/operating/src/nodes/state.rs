@@ -1,6 +1,7 @@
 //! The hosted nodes' state machines and their deadlines, as one value behind the lock.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use fabricast_groups::agent::{GaConfig, GaHost, GaOutput};
 use fabricast_groups::ids::Moment;
@@ -10,6 +11,7 @@ use fabricast_groups::operating::{Identity, Oa, OaConfig, OaOutput};
 use fabricast_telemetry::metrics::{AGENT_ADMISSIONS, AGENT_DOWNS};
 use tracing::{info, warn};
 
+use super::adapters::Adapters;
 use super::effect::{Effect, Requester};
 use super::messages::NodeMessages;
 use crate::fabric::packets::PacketSender;
@@ -49,6 +51,8 @@ pub(crate) struct NodeSettings {
     pub(crate) group_config: GaConfig,
     /// Greater than at any earlier start of these nodes.
     pub(crate) start_id: u64,
+    /// `None` if endpoints are attached to an emulated fabric.
+    pub(crate) adapters: Option<Arc<Adapters>>,
 }
 
 impl HostedNode {
@@ -60,7 +64,8 @@ impl HostedNode {
 
 impl State {
     pub(super) fn new(settings: NodeSettings, packets: PacketSender) -> Self {
-        let NodeSettings { nodes: identities, operating_config, group_config, start_id } = settings;
+        let NodeSettings { nodes: identities, operating_config, group_config, start_id, adapters } =
+            settings;
         let mut nodes = BTreeMap::new();
         let mut endpoint_owners = BTreeMap::new();
         for identity in identities {
@@ -69,7 +74,7 @@ impl State {
                 endpoint_owners.insert(endpoint.clone(), node.clone());
             }
             let operating = Oa::new(Moment(0), identity, start_id, operating_config);
-            let messages = NodeMessages::new(node.clone());
+            let messages = NodeMessages::new(node.clone(), adapters.clone());
             let hosted = HostedNode { operating, agents: None, messages, scheduled: None };
             nodes.insert(node, hosted);
         }

@@ -8,14 +8,19 @@
 //!   ◄──────────────────────  number, nonce, proof
 //!   proof ───────────────────────────────────────►  not a repetition of an earlier greeting
 //! ```
+//!
+//! A length with the upper bit set is that of a key for the group's multicast connection, encrypted
+//! with a key that follows from the greeting.
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fabricast_groups::{Gn, Pn};
 use fabricast_messages::Body;
 use parking_lot::Mutex;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hmac;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -23,9 +28,10 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use super::edge::Token;
+use super::packet::GroupKey;
 
 /// First bytes of a greeting.
-const MARK: [u8; 8] = *b"\x89FCedge1";
+const MARK: [u8; 8] = *b"\x89FCedge2";
 /// Longest frame, in bytes; that of links between agents.
 const MAX_FRAME: usize = 64 << 20;
 /// Bytes that may wait for a neighbour that does not read.
@@ -34,6 +40,10 @@ const MAX_PENDING: usize = 2 * MAX_FRAME;
 pub(super) const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection over which nothing gets through is given up after this.
 const SILENCE: Duration = Duration::from_secs(5);
+/// Set in the length of what is no frame.
+const KEY_FOLLOWS: u32 = 1 << 31;
+/// Bytes of a key as it is sent.
+const SEALED_KEY: usize = GroupKey::BYTES + 16;
 /// Bytes of a proof (HMAC-SHA-256).
 const PROOF: usize = 32;
 
@@ -41,12 +51,14 @@ const PROOF: usize = 32;
 #[derive(Clone, Debug)]
 pub(super) struct EdgeKey(hmac::Key);
 
-/// The three proofs of a greeting; none can be taken for another.
+/// The three proofs of a greeting, and the secret that follows from it; none can be taken for
+/// another.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Greets,
     Answers,
     Confirms,
+    Seals,
 }
 
 /// The first message of the process that connects.
@@ -81,9 +93,62 @@ impl EdgeKey {
         hmac::sign(&self.0, &[step.name(), said].concat())
     }
 
+    /// The cipher for keys, after a whole greeting.
+    fn seal(&self, said: &[u8]) -> io::Result<Seal> {
+        let secret = self.prove(Step::Seals, said);
+        let key = UnboundKey::new(&AES_256_GCM, secret.as_ref());
+        let key = key.map_err(|_| io::Error::other("the cipher has another key length"))?;
+        Ok(Seal(LessSafeKey::new(key)))
+    }
+
     fn check(&self, step: Step, said: &[u8], proof: &[u8]) -> io::Result<()> {
         let checked = hmac::verify(&self.0, &[step.name(), said].concat(), proof);
         checked.map_err(|_| io::ErrorKind::PermissionDenied.into())
+    }
+}
+
+/// Encrypts the keys on one connection.
+#[derive(Debug)]
+pub(super) struct Seal(LessSafeKey);
+
+/// The two directions of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// From the process of lower rank, which has connected.
+    Up,
+    Down,
+}
+
+impl Direction {
+    fn opposite(self) -> Self {
+        match self {
+            Self::Up => Self::Down,
+            Self::Down => Self::Up,
+        }
+    }
+}
+
+impl Seal {
+    /// - `number`: of the key among those sent in this direction, from 0.
+    fn nonce(direction: Direction, number: u64) -> Nonce {
+        let mut bytes = [0; NONCE_LEN];
+        bytes[0] = u8::from(direction == Direction::Down);
+        bytes[4..].copy_from_slice(&number.to_le_bytes());
+        Nonce::assume_unique_for_key(bytes)
+    }
+
+    fn encrypt(&self, direction: Direction, number: u64, key: GroupKey) -> Option<Vec<u8>> {
+        let mut bytes = key.to_bytes().to_vec();
+        let nonce = Self::nonce(direction, number);
+        self.0.seal_in_place_append_tag(nonce, Aad::empty(), &mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    fn decrypt(&self, direction: Direction, number: u64, sealed: &[u8]) -> Option<GroupKey> {
+        let mut bytes = sealed.to_vec();
+        let nonce = Self::nonce(direction, number);
+        let key = self.0.open_in_place(nonce, Aad::empty(), &mut bytes).ok()?;
+        GroupKey::from_bytes((&*key).try_into().ok()?)
     }
 }
 
@@ -93,6 +158,7 @@ impl Step {
             Self::Greets => b"greets",
             Self::Answers => b"answers",
             Self::Confirms => b"confirms",
+            Self::Seals => b"seals",
         }
     }
 }
@@ -124,12 +190,12 @@ impl Greeting {
         Some(greeting)
     }
 
-    /// Connects and greets; returns the number of the connection.
+    /// Connects and greets; returns the connection and its number.
     ///
     /// # Errors
     ///
     /// The address cannot be reached, or who listens there does not know the secrets.
-    pub(super) async fn send(&self, key: &EdgeKey, address: &str) -> io::Result<(TcpStream, u64)> {
+    pub(super) async fn send(&self, key: &EdgeKey, address: &str) -> io::Result<(Connection, u64)> {
         let mut stream = TcpStream::connect(address).await?;
         let mut said = self.encode();
         stream.write_all(&[&said, key.prove(Step::Greets, &said).as_ref()].concat()).await?;
@@ -140,7 +206,7 @@ impl Greeting {
         key.check(Step::Answers, &said, proof)?;
         stream.write_all(key.prove(Step::Confirms, &said).as_ref()).await?;
         let number = answer.first_chunk().copied().map_or(0, u64::from_le_bytes);
-        Ok((stream, number))
+        Ok((Connection::new(stream, key.seal(&said)?, Direction::Up)?, number))
     }
 
     /// Reads the greeting of a process that has connected; `None` if it is something else.
@@ -155,7 +221,7 @@ impl Greeting {
 }
 
 impl Greeted {
-    /// Answers with the number of the connection.
+    /// Answers with the number of the connection; returns it.
     ///
     /// # Errors
     ///
@@ -164,8 +230,8 @@ impl Greeted {
         &self,
         key: &EdgeKey,
         number: u64,
-        stream: &mut TcpStream,
-    ) -> io::Result<()> {
+        mut stream: TcpStream,
+    ) -> io::Result<Connection> {
         let mut said = self.greeting.encode();
         key.check(Step::Greets, &said, &self.proof)?;
         let mut answer = number.to_le_bytes().to_vec();
@@ -175,7 +241,8 @@ impl Greeted {
         stream.write_all(&answer).await?;
         let mut proof = [0; PROOF];
         stream.read_exact(&mut proof).await?;
-        key.check(Step::Confirms, &said, &proof)
+        key.check(Step::Confirms, &said, &proof)?;
+        Connection::new(stream, key.seal(&said)?, Direction::Down)
     }
 }
 
@@ -193,29 +260,55 @@ pub(super) fn append_frame(bytes: &mut Vec<u8>, body: &Body) {
     bytes.extend(body);
 }
 
-/// Removes the whole frames from the beginning of `bytes`.
-fn take_frames(bytes: &mut Vec<u8>) -> io::Result<Vec<Body>> {
-    let mut frames = Vec::new();
+/// What comes over a connection.
+#[derive(Debug, PartialEq)]
+pub(super) enum Received {
+    Frame(Body),
+    /// The key of the group's multicast connection.
+    Key(GroupKey),
+}
+
+/// Removes what has come as a whole from the beginning of `bytes`.
+///
+/// - `decrypt`: of a sealed key.
+fn take_received(
+    bytes: &mut Vec<u8>,
+    mut decrypt: impl FnMut(&[u8]) -> Option<GroupKey>,
+) -> io::Result<Vec<Received>> {
+    let mut received = Vec::new();
     let mut rest = bytes.as_slice();
+    let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
     while let Some((length, after)) = rest.split_first_chunk() {
-        let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
-        if length > MAX_FRAME {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame is too long"));
+        let length = u32::from_le_bytes(*length);
+        let is_key = length & KEY_FOLLOWS != 0;
+        let length = usize::try_from(length & !KEY_FOLLOWS).unwrap_or(usize::MAX);
+        if length > MAX_FRAME || (is_key && length != SEALED_KEY) {
+            return Err(invalid("a frame is too long, or a key is none"));
         }
         let Some((body, later)) = after.split_at_checked(length) else { break };
-        let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-        frames.push(Body::decode(body).map_err(invalid)?);
+        received.push(if is_key {
+            Received::Key(decrypt(body).ok_or_else(|| invalid("a key cannot be read"))?)
+        } else {
+            let body = Body::decode(body);
+            Received::Frame(
+                body.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?,
+            )
+        });
         rest = later;
     }
     let used = bytes.len() - rest.len();
     bytes.drain(..used);
-    Ok(frames)
+    Ok(received)
 }
 
 /// A connection that has been greeted.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
+    seal: Seal,
+    /// In which this process sends.
+    direction: Direction,
+    keys_sent: AtomicU64,
     pending: Mutex<Pending>,
     has_pending: Notify,
     has_written: Notify,
@@ -237,15 +330,25 @@ impl Pending {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
+    fn new(stream: TcpStream, seal: Seal, direction: Direction) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         let socket = SockRef::from(&stream);
         let second = Duration::from_secs(1);
         let keepalive = TcpKeepalive::new().with_time(second).with_interval(second);
         socket.set_tcp_keepalive(&keepalive)?;
         socket.set_tcp_user_timeout(Some(SILENCE))?;
-        let (pending, has_pending, has_written) = Default::default();
-        Ok(Self { stream, pending, has_pending, has_written })
+        let (pending, has_pending, has_written, keys_sent) = Default::default();
+        Ok(Self { stream, seal, direction, keys_sent, pending, has_pending, has_written })
+    }
+
+    /// Appends a key as it is sent; each that is appended has to be sent, in order.
+    pub(super) fn append_key(&self, bytes: &mut Vec<u8>, key: GroupKey) {
+        let number = self.keys_sent.load(Ordering::Relaxed);
+        let Some(sealed) = self.seal.encrypt(self.direction, number, key) else { return };
+        self.keys_sent.store(number + 1, Ordering::Relaxed);
+        let length = u32::try_from(SEALED_KEY).expect("a few bytes") | KEY_FOLLOWS;
+        bytes.extend(length.to_le_bytes());
+        bytes.extend(sealed);
     }
 
     /// Sends bytes, or keeps them until there is room.
@@ -297,8 +400,8 @@ impl Connection {
 
     /// Serves the connection until it breaks.
     ///
-    /// - `take`: gets the frames that arrive; returns false to end it.
-    pub(super) async fn serve(&self, take: impl FnMut(Vec<Body>) -> bool) -> io::Result<()> {
+    /// - `take`: gets what arrives; returns false to end it.
+    pub(super) async fn serve(&self, take: impl FnMut(Vec<Received>) -> bool) -> io::Result<()> {
         let served = tokio::select! {
             ended = self.receive(take) => ended,
             ended = self.send_pending() => ended,
@@ -314,8 +417,10 @@ impl Connection {
         let _ = SockRef::from(&self.stream).shutdown(std::net::Shutdown::Both);
     }
 
-    async fn receive(&self, mut take: impl FnMut(Vec<Body>) -> bool) -> io::Result<()> {
+    async fn receive(&self, mut take: impl FnMut(Vec<Received>) -> bool) -> io::Result<()> {
         let mut bytes = Vec::new();
+        let mut keys = 0..;
+        let direction = self.direction.opposite();
         loop {
             self.stream.readable().await?;
             bytes.reserve(64 << 10);
@@ -325,8 +430,10 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(error) => return Err(error),
             }
-            let frames = take_frames(&mut bytes)?;
-            if !frames.is_empty() && !take(frames) {
+            let received = take_received(&mut bytes, |sealed| {
+                self.seal.decrypt(direction, keys.next()?, sealed)
+            })?;
+            if !received.is_empty() && !take(received) {
                 return Ok(());
             }
         }
@@ -356,105 +463,4 @@ impl Connection {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::net::TcpListener;
-
-    use super::*;
-
-    const NUMBER: u64 = 9;
-
-    fn greeting() -> Greeting {
-        Greeting { gn: Gn(7), from: Pn(1), to: Pn(3), number: 4, nonce: Token([5; 16]) }
-    }
-
-    fn key(lower: u8, higher: u8) -> EdgeKey {
-        EdgeKey::new(&Token([lower; 16]), &Token([higher; 16]))
-    }
-
-    /// Greets a process that knows one key with another; returns what both get.
-    async fn greet(theirs: EdgeKey, own: EdgeKey) -> (io::Result<u64>, io::Result<()>) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let answer = async {
-            let (mut stream, _) = listener.accept().await?;
-            let greeted = Greeting::receive(&mut stream).await?.unwrap();
-            assert_eq!(greeted.greeting, greeting());
-            greeted.answer(&theirs, NUMBER, &mut stream).await
-        };
-        let greets = greeting();
-        let (sent, answered) = tokio::join!(greets.send(&own, &address), answer);
-        (sent.map(|(_, number)| number), answered)
-    }
-
-    #[tokio::test]
-    async fn both_ends_must_know_both_secrets() {
-        let (number, answered) = greet(key(1, 2), key(1, 2)).await;
-        assert_eq!(number.unwrap(), NUMBER);
-        answered.unwrap();
-        for (theirs, own) in [((1, 2), (1, 3)), ((1, 2), (3, 2)), ((1, 2), (2, 1))] {
-            let (number, answered) = greet(key(theirs.0, theirs.1), key(own.0, own.1)).await;
-            assert_eq!(answered.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-            assert!(number.is_err());
-        }
-    }
-
-    #[tokio::test]
-    async fn a_listener_without_the_secrets_is_not_believed() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let repeats = async {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let mut bytes = [0; Greeting::BYTES + PROOF];
-            stream.read_exact(&mut bytes).await.unwrap();
-            stream.write_all(&bytes[bytes.len() - Greeting::ANSWER..]).await.unwrap();
-            let confirmation = stream.read_u8().await;
-            assert!(confirmation.is_err(), "it got a proof");
-        };
-        let (greets, key) = (greeting(), key(1, 2));
-        let greeted = async { greets.send(&key, &address).await.map(|(_, number)| number) };
-        let (sent, ()) = tokio::join!(greeted, repeats);
-        assert_eq!(sent.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-    }
-
-    #[tokio::test]
-    async fn a_greeting_that_was_overheard_is_of_no_use() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (key, said) = (key(1, 2), greeting().encode());
-        let overheard = [said.as_slice(), key.prove(Step::Greets, &said).as_ref()].concat();
-        let repeats = async {
-            let mut stream = TcpStream::connect(address).await.unwrap();
-            stream.write_all(&overheard).await.unwrap();
-            let mut answer = [0; Greeting::ANSWER];
-            stream.read_exact(&mut answer).await.unwrap();
-            stream.write_all(&answer[Greeting::ANSWER - PROOF..]).await.unwrap();
-        };
-        let answers = async {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let greeted = Greeting::receive(&mut stream).await.unwrap().unwrap();
-            greeted.answer(&key, NUMBER, &mut stream).await
-        };
-        let ((), answered) = tokio::join!(repeats, answers);
-        assert_eq!(answered.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-    }
-
-    #[test]
-    fn frames_are_taken_whole_and_in_order() {
-        let queries: Vec<Body> = (0..3).map(|number| Body::Query { number }).collect();
-        let mut bytes = Vec::new();
-        queries.iter().for_each(|body| append_frame(&mut bytes, body));
-        let rest = bytes.split_off(bytes.len() - 1);
-        assert_eq!(take_frames(&mut bytes).unwrap(), queries[..2]);
-        bytes.extend(rest);
-        assert_eq!(take_frames(&mut bytes).unwrap(), queries[2..]);
-        assert!(bytes.is_empty());
-    }
-
-    #[test]
-    fn garbage_and_frames_that_are_too_long_break_the_connection() {
-        let mut unknown = vec![1, 0, 0, 0, 200];
-        assert!(take_frames(&mut unknown).is_err());
-        let mut long = u32::MAX.to_le_bytes().to_vec();
-        assert!(take_frames(&mut long).is_err());
-    }
-}
+mod tests;

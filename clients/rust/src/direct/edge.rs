@@ -11,6 +11,7 @@ use fabricast_proto::v1;
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use super::connection::{Connection, EdgeKey};
+use super::packet::GroupKey;
 
 /// Secret of a process for one neighbour; zeros if there is none.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub(super) struct Edge {
     pub(super) connection: Option<Arc<Connection>>,
     /// Frames for the connection, as bytes, until the present input has been dealt with.
     pub(super) outgoing: Vec<u8>,
+    /// Number of the key of multicast that was sent over the connection last.
+    pub(super) told_key: Option<u64>,
     pub(super) is_dialing: bool,
 }
 
@@ -90,6 +93,7 @@ impl Edge {
             connections: 0,
             connection: None,
             outgoing: Vec::new(),
+            told_key: None,
             is_dialing: false,
         }
     }
@@ -102,6 +106,15 @@ impl Edge {
     /// True if this is the connection in use.
     pub(super) fn uses(&self, connection: &Arc<Connection>) -> bool {
         self.connection.as_ref().is_some_and(|used| Arc::ptr_eq(used, connection))
+    }
+
+    /// Sends the key of multicast over the connection, unless it has been.
+    pub(super) fn tell_key(&mut self, key: GroupKey) {
+        if let Some(connection) = self.connection.as_ref().filter(|_| self.told_key != Some(key.id))
+        {
+            connection.append_key(&mut self.outgoing, key);
+            self.told_key = Some(key.id);
+        }
     }
 
     /// Sends what has been collected for the connection. A connection that fails is closed, which

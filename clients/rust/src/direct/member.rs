@@ -1,14 +1,11 @@
 //! One membership whose message layer runs in this process.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_groups::names::{Address, NodeName};
-use fabricast_groups::{Moment, Pn, Revision};
-use fabricast_messages::{
-    Body, Frame, Limits, MemberId, MessageLayer, Output, Place, PlaceNeighbor,
-};
+use fabricast_groups::names::NodeName;
+use fabricast_groups::{Moment, Pn};
+use fabricast_messages::{Limits, MemberId, MessageLayer, Output};
 use fabricast_proto::v1;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, watch};
@@ -16,9 +13,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tonic::Streaming;
 
-use super::connection::{Connection, EdgeKey, GREETING_TIMEOUT, Greeting, append_frame};
-use super::edge::{Arrival, Edge, Token};
-use super::part::OpenPart;
+use super::connection::{Connection, EdgeKey, GREETING_TIMEOUT, Greeting, Received};
+use super::edge::{Edge, Token};
+use super::multicast::{self, GroupSocket};
+use super::state::State;
 use crate::Error;
 use crate::part_state::End;
 
@@ -29,12 +27,12 @@ const LAST_DELAY: Duration = Duration::from_secs(30);
 const SENT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time until edges that begin anew are looked at again.
 const UNSETTLED: Duration = Duration::from_millis(2);
-/// Bytes given to the agent after which it is asked whether it has taken them.
-const MARKED: u64 = 1 << 20;
-/// Bytes that may wait for the agent before best-effort frames are dropped.
-const MAX_CARRIED: u64 = 64 << 20;
-/// Bytes of a frame beside its body.
-const OVERHEAD: u64 = 128;
+
+/// Time for which a neighbour that has missed a packet gets everything over its connection, too: a
+/// socket that hears nothing is noticed by itself.
+const MISTRUST: Duration = Duration::from_millis(200);
+/// A socket of the multicast connection is looked after at least this often.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A membership, and the message layer of its member.
 #[derive(Debug)]
@@ -49,6 +47,8 @@ pub(crate) struct DirectMember {
     earlier: Notify,
     /// Notified when there is room to send, and at the end.
     pub(super) room: Notify,
+    /// Notified when an edge or an announcement may have been settled.
+    settled: Notify,
     pub(super) standing: watch::Sender<Standing>,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -87,30 +87,6 @@ pub(super) struct Standing {
     pub(super) end: Option<End>,
 }
 
-/// All that the lock protects.
-#[derive(Debug)]
-pub(super) struct State {
-    pub(super) layer: MessageLayer,
-    pub(super) open: Option<OpenPart>,
-    edges: BTreeMap<Pn, Edge>,
-    requests: mpsc::UnboundedSender<v1::OpenDirectPathRequest>,
-    needs_links: bool,
-    wakes_at: Option<Moment>,
-    carried: Carried,
-}
-
-/// Bytes of frames that were given to the agent, all since the beginning.
-#[derive(Debug, Default)]
-struct Carried {
-    given: u64,
-    /// Given before the last mark.
-    marked: u64,
-    last_mark: u64,
-    /// The marks that the agent has not repeated, with what was given before each.
-    marks: BTreeMap<u64, u64>,
-    taken: u64,
-}
-
 impl DirectMember {
     /// Follows the agent's responses from now on.
     pub(super) fn start(
@@ -119,15 +95,8 @@ impl DirectMember {
     ) -> Arc<Self> {
         let Wiring { group, id, address, requests } = wiring;
         let node = NodeName::new("this process").expect("a short text");
-        let state = State {
-            layer: MessageLayer::new(node, Limits::default()),
-            open: None,
-            edges: BTreeMap::new(),
-            requests,
-            needs_links: false,
-            wakes_at: None,
-            carried: Carried::default(),
-        };
+        let limits = Limits { relies_on_multicast: true, mistrust: MISTRUST, ..Limits::default() };
+        let state = State::new(MessageLayer::new(node, limits), requests);
         let member = Arc::new(Self {
             group,
             id,
@@ -136,6 +105,7 @@ impl DirectMember {
             state: Mutex::new(state),
             earlier: Notify::new(),
             room: Notify::new(),
+            settled: Notify::new(),
             standing: watch::Sender::default(),
             tasks: Mutex::default(),
         });
@@ -155,6 +125,16 @@ impl DirectMember {
     /// Counts the neighbours that this process has a connection to.
     pub(crate) fn connections(&self) -> usize {
         self.state.lock().edges.values().filter(|edge| edge.connection.is_some()).count()
+    }
+
+    /// True if the fabric's multicast connection reaches this process.
+    pub(crate) fn hears_multicast(&self) -> bool {
+        self.state.lock().multicast.is_heard()
+    }
+
+    /// Sends neighbours what they would have to ask for, before the membership ends.
+    pub(crate) fn confirm(&self) {
+        self.with(|state, now| state.layer.confirm(now, self.id));
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -237,6 +217,7 @@ impl DirectMember {
             open.end(end);
         }
         std::mem::take(&mut state.edges).values_mut().for_each(Edge::close);
+        state.multicast = Default::default();
         let (now, MemberId { gn, pn }) = (self.now(), self.id);
         state.layer.close(now, gn, pn); // nothing begins any more
         state.layer.remove(now, gn, pn);
@@ -254,14 +235,16 @@ impl DirectMember {
         }
         let mut to_dial = Vec::new();
         let has_place = place.is_some();
-        self.with(|state, now| {
-            if let Some(place) = place {
-                state.place(now, self.id, place);
-            }
+        let socket = self.with(|state, now| {
+            let socket = place.and_then(|place| state.place(now, self.id, place));
             for frame in frames {
                 to_dial.extend(state.carried_frame(now, self.id, frame));
             }
+            socket
         });
+        if let Some(socket) = socket {
+            self.spawn(Arc::clone(self).hear(socket));
+        }
         if has_place {
             self.standing
                 .send_if_modified(|standing| !std::mem::replace(&mut standing.has_place, true));
@@ -276,9 +259,7 @@ impl DirectMember {
         let mut delay = FIRST_DELAY;
         while let Some(Target { address, greeting, key }) = self.target(pn, &name) {
             let greeted = timeout(GREETING_TIMEOUT, greeting.send(&key, &address)).await;
-            if let Ok(Ok((stream, number))) = greeted
-                && let Ok(connection) = Connection::new(stream)
-            {
+            if let Ok(Ok((connection, number))) = greeted {
                 let connection = Arc::new(connection);
                 if self.connected(pn, &name, &connection, number) {
                     delay = FIRST_DELAY;
@@ -345,6 +326,7 @@ impl DirectMember {
             let Some(edge) = edge.filter(|edge| edge.connections < number) else { return false };
             edge.connections = number;
             edge.outgoing.clear();
+            edge.told_key = None;
             if let Some(earlier) = edge.connection.replace(Arc::clone(connection)) {
                 earlier.close();
             }
@@ -356,13 +338,12 @@ impl DirectMember {
 
     /// Takes the frames of a connection until it breaks; then the edge begins anew over the agents.
     async fn serve(&self, pn: Pn, connection: &Arc<Connection>) {
-        let take = |frames: Vec<Body>| {
+        let take = |received: Vec<Received>| {
             self.with(|state, now| {
                 let edge = state.edges.get(&pn).filter(|edge| edge.uses(connection));
                 let Some(name) = edge.map(|edge| edge.name.clone()) else { return false };
-                for body in frames {
-                    let frame = Frame { gn: self.id.gn, from: pn, to: self.id.pn, body };
-                    state.layer.frame(now, &name, frame);
+                for one in received {
+                    state.received(now, self.id, (pn, &name), one);
                 }
                 true
             })
@@ -382,13 +363,41 @@ impl DirectMember {
         });
     }
 
+    /// Takes the packets of a socket of the multicast connection, as long as it is in use.
+    async fn hear(self: Arc<Self>, socket: Arc<GroupSocket>) {
+        let mut buffer = multicast::buffer();
+        loop {
+            let due = {
+                let state = self.state.lock();
+                if !state.multicast.uses(&socket) {
+                    return;
+                }
+                state.multicast.next_tick(state.is_root()).unwrap_or_default()
+            };
+            let due = self.begun + Duration::from_nanos(due.0);
+            let latest = Instant::now() + LOOK_AGAIN;
+            let packets = tokio::select! {
+                packets = socket.receive(&mut buffer) => match packets {
+                    Ok(packets) => packets,
+                    Err(_) => {
+                        sleep(LOOK_AGAIN).await;
+                        Vec::new()
+                    }
+                },
+                () = sleep_until(due.min(latest)) => Vec::new(),
+            };
+            self.with(|state, now| state.heard(now, self.id, &packets));
+        }
+    }
+
     /// Waits until everything that this member owes its neighbours is out of this process, so that
     /// it gets to them even if the process ends at once. Gives up after a second.
     pub(super) async fn wait_until_sent(&self) {
         let sent = async {
             self.wait_for_frames().await;
             while !self.is_settled() {
-                sleep(UNSETTLED).await; // an edge begins anew
+                // An edge begins anew, or the multicast connection has no room yet.
+                let _ = timeout(UNSETTLED, self.settled.notified()).await;
                 self.wait_for_frames().await;
             }
         };
@@ -431,7 +440,10 @@ impl DirectMember {
                 Output::Combine { run, .. } => {
                     state.layer.combined(now, self.id, run.sequence, None); // no switch is offered
                 }
-                Output::Disconnect { .. } | Output::Withdraw { .. } | Output::Multicast { .. } => {}
+                Output::Multicast { packet, .. } => {
+                    state.multicast.queue(self.id.pn, &packet.encode());
+                }
+                Output::Disconnect { .. } | Output::Withdraw { .. } => {}
                 Output::Deliver { .. } | Output::Acknowledged { .. } | Output::Ended { .. } => {
                     if let Some(open) = &mut state.open {
                         open.take(output);
@@ -439,136 +451,9 @@ impl DirectMember {
                 }
             }
         }
-        for edge in state.edges.values_mut() {
-            edge.flush();
-        }
-    }
-}
-
-impl Carried {
-    /// Bytes that the agent may not have taken.
-    fn waiting(&self) -> u64 {
-        self.given - self.taken
-    }
-
-    fn taken_up_to(&mut self, mark: u64) {
-        let later = self.marks.split_off(&(mark.saturating_add(1)));
-        if let Some((_, given)) = std::mem::replace(&mut self.marks, later).pop_last() {
-            self.taken = given;
-        }
-    }
-}
-
-impl State {
-    /// Takes the member's place and the agents' links to its neighbours.
-    fn place(&mut self, now: Moment, id: MemberId, place: v1::DirectPlace) {
-        let v1::DirectPlace { joined_revision, parent, children, wake, .. } = place;
-        let mut old = std::mem::take(&mut self.edges);
-        for one in parent.iter().chain(&children) {
-            let same = old.remove(&Pn(one.pn)).filter(|edge| edge.node == one.node);
-            self.edges.insert(Pn(one.pn), same.unwrap_or_else(|| Edge::new(&one.node)));
-        }
-        old.values_mut().for_each(Edge::close);
-        let neighbor = |one: &v1::DirectNeighbor| PlaceNeighbor {
-            pn: Pn(one.pn),
-            node: self.edges[&Pn(one.pn)].name.clone(),
-            address: Address::new("direct").expect("a short text"),
-        };
-        let place = Place {
-            gn: id.gn,
-            pn: id.pn,
-            life: Revision(joined_revision),
-            parent: parent.as_ref().map(neighbor),
-            children: children.iter().map(neighbor).collect(),
-            multicast: false,
-        };
-        self.layer.place(now, place);
-        for one in parent.iter().chain(&children) {
-            let Some(edge) = self.edges.get_mut(&Pn(one.pn)) else { continue };
-            if std::mem::replace(&mut edge.link, one.link) == one.link || edge.connection.is_some()
-            {
-                continue;
-            }
-            self.layer.link_down(now, &edge.name);
-            if edge.link != 0 {
-                self.layer.link_up(now, &edge.name);
-            }
-        }
-        if wake {
-            self.layer.wake(now, id);
-        }
-    }
-
-    /// Takes a frame that the agents have carried; returns the edge that is to be dialed.
-    fn carried_frame(
-        &mut self,
-        now: Moment,
-        id: MemberId,
-        wire: v1::LinkFrame,
-    ) -> Option<(Pn, NodeName)> {
-        let v1::LinkFrame { gn, from_pn, to_pn, body, direct } = wire;
-        let (from, body) = (Pn(from_pn), Body::decode(&body).ok()?);
-        if (gn, to_pn) != (id.gn.0, id.pn.0) {
-            return None;
-        }
-        let edge = self.edges.get_mut(&from)?;
-        let before = (edge.connection.is_some(), edge.connections);
-        let arrival = edge.note(direct, &body);
-        if before != (edge.connection.is_some(), edge.connections) {
-            // The neighbour has dropped what it got over a connection, or before one.
-            self.layer.link_down(now, &edge.name);
-            if edge.is_up() {
-                self.layer.link_up(now, &edge.name);
-            }
-        }
-        let is_to_be_dialed = !edge.is_dialing && edge.is_to_be_dialed(id.pn, from);
-        edge.is_dialing |= is_to_be_dialed;
-        let name = edge.name.clone();
-        if arrival == Arrival::Current {
-            self.layer.frame(now, &name, Frame { gn: id.gn, from, to: id.pn, body });
-        }
-        is_to_be_dialed.then_some((from, name))
-    }
-
-    /// Sends a frame by the connection to its receiver, or else by the agents.
-    fn send(&mut self, frame: &Frame, address: &str) {
-        let Some(edge) = self.edges.get_mut(&frame.to) else { return };
-        if edge.connection.is_some() {
-            append_frame(&mut edge.outgoing, &frame.body);
-        } else if edge.link != 0 {
-            let carried = edge.carried(frame, address);
-            let bytes = carried.frame.as_ref().map_or(0, |frame| frame.body.len());
-            if matches!(frame.body, Body::BestEffort(_)) && self.carried.waiting() > MAX_CARRIED {
-                return; // it may be lost, and the agent takes no more
-            }
-            self.carried.given += OVERHEAD + u64::try_from(bytes).unwrap_or(u64::MAX);
-            let frames = vec![carried];
-            // A membership that has ended sends nothing any more.
-            let _ = self.requests.send(v1::OpenDirectPathRequest { frames, ..Default::default() });
-            if self.carried.given - self.carried.marked > MARKED {
-                self.mark();
-            }
-        }
-    }
-
-    /// Asks the agent to say when it has taken all frames so far, unless it is asked already.
-    fn mark(&mut self) {
-        let carried = &mut self.carried;
-        if carried.given == carried.marked {
-            return;
-        }
-        carried.marked = carried.given;
-        carried.last_mark += 1;
-        carried.marks.insert(carried.last_mark, carried.given);
-        let mark = carried.last_mark;
-        let _ = self.requests.send(v1::OpenDirectPathRequest { mark, ..Default::default() });
-    }
-
-    /// Has the agents link the nodes, once.
-    fn need_links(&mut self) {
-        if !std::mem::replace(&mut self.needs_links, true) {
-            let request = v1::OpenDirectPathRequest { needs_links: true, ..Default::default() };
-            let _ = self.requests.send(request);
+        state.flush(self.id);
+        if state.layer.is_settled(self.id) {
+            self.settled.notify_waiters();
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::connection::{Connection, GREETING_TIMEOUT, Greeting};
+use super::connection::{GREETING_TIMEOUT, Greeting};
 use super::member::{DirectMember, Expected};
 
 /// Connections that have not greeted, at most; further ones wait.
@@ -71,9 +71,7 @@ impl Sockets {
         let member = self.members.lock().get(&id).and_then(Weak::upgrade);
         let Some(member) = member else { return };
         let Some(Expected { edge, key, number }) = member.expects(&greeting) else { return };
-        if greeted.answer(&key, number, &mut stream).await.is_ok()
-            && let Ok(connection) = Connection::new(stream)
-        {
+        if let Ok(connection) = greeted.answer(&key, number, stream).await {
             member.accepted(greeting.from, &edge, Arc::new(connection), number);
         }
     }

@@ -94,6 +94,7 @@ fn bodies() -> Vec<Body> {
         Body::BestEffort(part(b"")),
         Body::Ack { source, ack: Ack { have: 3, side: 2 } },
         Body::Piece(piece()),
+        Body::Lacks { source, from: 3, to: 1 << 40 },
         Body::Collected { of: piece().of, have: 4 },
         Body::Missing(Missing { of: piece().of, from: 1, to: 2, heard: true }),
         Body::Round { round: 6, decided: 7 },

@@ -27,6 +27,10 @@ use crate::outputs::{Output, StartError};
 /// Longest pause between two queries for an outcome.
 const MAX_QUERY_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Time in which an outcome may be on its way by multicast: a neighbour that has it over its link
+/// only is not thought deaf.
+const UNDER_WAY: Duration = Duration::from_millis(100);
+
 /// The operations of a group as one endpoint knows them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Operations {
@@ -393,7 +397,7 @@ impl MemberEndpoint {
             }
             return;
         }
-        let has_begun = relies && self.operations.concluded_at.after(self.limits.retry) > now;
+        let has_begun = relies && self.operations.concluded_at.after(UNDER_WAY) > now;
         match self.first_piece(last).filter(|_| has_begun) {
             Some(piece) => return self.send_frame(from, Body::Piece(piece)),
             None if has_begun => {}

@@ -6,7 +6,9 @@
 //! Best-effort parts take the same ways, but are neither kept nor acknowledged.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fabricast_groups::{Moment, Pn};
 
@@ -14,6 +16,9 @@ use super::{MemberEndpoint, Neighbor};
 use crate::frame::{Ack, Body, Notice, Packet, Part, Source};
 use crate::outputs::{Mode, Output, SendError, SendId};
 use crate::stream::{BestEffort, Stream};
+
+/// The most that acknowledgements lengthen [`Limits::retry`](crate::Limits::retry) to.
+const MOST_PATIENCE: Duration = Duration::from_millis(500);
 
 /// State of the member's own messages.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +30,51 @@ pub(super) struct Sends {
     receipts: VecDeque<Receipt>,
     announced: u64, // floor that the neighbours know
     refused: bool,  // a message was refused for lack of room
+}
+
+/// What may be under way on the multicast connection: switches and sockets have room for some
+/// packets only, and nobody but the acknowledgements tells how many.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// Parts, or pieces of an outcome, that may be under way.
+    pub(super) window: u64,
+    /// Acknowledged since the window was enlarged last.
+    acknowledged: u64,
+    /// Without a loss so far, the window grows by each that is acknowledged, else by one a window.
+    has_lost: bool,
+    progress_at: Moment,
+}
+
+/// The least that may be under way, which small buffers hold.
+const LEAST_PACE: u64 = 16;
+
+impl Default for Pace {
+    fn default() -> Self {
+        let (window, progress_at) = (LEAST_PACE, Moment(0));
+        Self { window, acknowledged: 0, has_lost: false, progress_at }
+    }
+}
+
+impl Pace {
+    /// Notes that some are acknowledged.
+    pub(super) fn grow(&mut self, now: Moment, count: u64, most: u64) {
+        self.progress_at = now;
+        self.acknowledged += count;
+        let step = if self.has_lost { self.window } else { 1 };
+        self.window = (self.window + self.acknowledged / step).min(most.max(LEAST_PACE));
+        self.acknowledged %= step;
+    }
+
+    /// Notes that acknowledgements have not come for a while.
+    pub(super) fn shrink(&mut self, now: Moment) {
+        self.progress_at = now;
+        (self.window, self.has_lost) = ((self.window / 2).max(LEAST_PACE), true);
+    }
+
+    /// Notes a loss, of which others tell, too.
+    fn lose(&mut self) {
+        (self.window, self.has_lost) = ((self.window - self.window / 8).max(LEAST_PACE), true);
+    }
 }
 
 /// A message that is not acknowledged yet.
@@ -130,8 +180,10 @@ impl MemberEndpoint {
         if source == self.pn || number > stream.base + window {
             return; // no correct source sends this
         }
+        let gap = if from.is_none() { stream.gap_before(number) } else { 0..0 };
         stream.keep(part.clone());
         self.unsettled.insert(source);
+        self.ask_for_parts(part.source, gap);
         self.forward(now, from, &part);
         self.advance(now, source);
         self.schedule_tick(now);
@@ -149,6 +201,29 @@ impl MemberEndpoint {
         }
     }
 
+    /// Asks the neighbour towards the source for parts that multicast has not brought.
+    fn ask_for_parts(&mut self, source: Source, gap: Range<u64>) {
+        let Some(to) = self.upstream(source.pn) else { return };
+        let hears = self.neighbors.get(&to).is_some_and(|one| one.is_ready() && one.hears);
+        if !gap.is_empty() && hears && self.limits.relies_on_multicast {
+            self.send_frame(to, Body::Lacks { source, from: gap.start, to: gap.end });
+        }
+    }
+
+    /// Sends a neighbour parts that multicast has not brought it, as far as they are here.
+    pub(super) fn handle_lacks(&mut self, from: Pn, source: Source, range: Range<u64>) {
+        let known = self.streams.get(&source.pn).filter(|stream| stream.life == source.life);
+        let Some(stream) = known.filter(|_| !range.is_empty()) else { return };
+        let held: Vec<Arc<Part>> =
+            stream.parts.range(range).map(|(_, part)| part.clone()).collect();
+        for part in held {
+            self.send_frame(from, Body::Part(part));
+        }
+        if source.pn == self.pn {
+            self.pace.lose();
+        }
+    }
+
     /// Handles a neighbour's acknowledgement.
     pub(super) fn handle_ack(&mut self, now: Moment, from: Pn, source: Source, ack: Ack) {
         let Ack { have, side } = ack;
@@ -158,6 +233,7 @@ impl MemberEndpoint {
         let reach = stream.reach.entry(from).or_default();
         reach.acked = reach.acked.max(side);
         if have > reach.covered {
+            self.ack_delay = (self.ack_delay * 7 + now.since(reach.since)) / 8;
             (reach.covered, reach.since) = (have, now);
         }
         self.advance(now, source.pn);
@@ -171,9 +247,11 @@ impl MemberEndpoint {
             let Some(stream) = self.streams.get_mut(&source) else { return };
             let side = stream.side(&downstream);
             if source != self.pn {
-                return self.acknowledge(source, side);
+                return self.acknowledge(now, source, side);
             }
+            let before = stream.base;
             if stream.skip_to(side) {
+                self.pace.grow(now, side - before, self.limits.window);
                 self.schedule_tick(now); // announces the floor if no part does until then
             }
             self.acknowledge_sends();
@@ -225,9 +303,10 @@ impl MemberEndpoint {
     /// Sends parts of the backlog while the window has room; returns whether it sent any.
     fn fill_window(&mut self, now: Moment) -> bool {
         let mut any = false;
+        let most = self.send_window();
         while let Some(own) = self.streams.get_mut(&self.pn)
             && let Some(part) = self.sends.backlog.front()
-            && part.number <= own.base + self.limits.window
+            && part.number <= own.base + most
             && let Some(part) = self.sends.backlog.pop_front()
         {
             let part = Arc::new(Part { floor: own.base, ..part });
@@ -244,17 +323,28 @@ impl MemberEndpoint {
     }
 
     /// Acknowledges the parts that this side has, if there is news for the neighbour upstream.
-    fn acknowledge(&mut self, source: Pn, side: u64) {
+    fn acknowledge(&mut self, now: Moment, source: Pn, side: u64) {
         let Some(to) = self.upstream(source) else { return };
         if !self.neighbors.get(&to).is_some_and(Neighbor::is_ready) {
             return; // an acknowledgement must not overtake the roster
         }
         let Some(stream) = self.streams.get_mut(&source) else { return };
-        let have = stream.have;
+        // Few enough that those of all levels of a tree are less than may be under way.
+        let share = if self.limits.relies_on_multicast { 16 } else { 4 };
+        let (have, some) = (stream.have, self.limits.window / share);
         let news = match stream.told {
             None => stream.is_used(),
-            Some(told) => side > told.side || have >= told.have + self.limits.window / 4,
+            // Within a message some parts at once.
+            Some(told) if self.limits.relies_on_multicast && !stream.assembly.is_between() => {
+                side >= told.side + some || have >= told.have + some
+            }
+            Some(told) => side > told.side || have >= told.have + some,
         };
+        if !news && stream.told.is_some_and(|told| told.side < side || told.have < have) {
+            self.unsettled.insert(source); // it is sent with the next tick
+            self.schedule_tick(now);
+            return;
+        }
         if news {
             stream.told = Some(Ack { have, side });
             let source = Source { pn: source, life: stream.life };
@@ -266,7 +356,10 @@ impl MemberEndpoint {
     /// multicast.
     fn forward(&mut self, now: Moment, from: Option<Pn>, part: &Arc<Part>) {
         let mut by_multicast = from.is_none() && part.source.pn != self.pn;
-        if !by_multicast {
+        let is_heard = self.streams.get(&part.source.pn).is_some_and(|stream| stream.is_heard);
+        if !by_multicast && self.limits.relies_on_multicast && is_heard && self.parent.is_none() {
+            by_multicast = true; // the source has sent it to all
+        } else if !by_multicast {
             let sent = self.multicast(from.is_none(), Notice::Part(part.clone()));
             by_multicast = sent && self.limits.relies_on_multicast;
         }
@@ -305,9 +398,32 @@ impl MemberEndpoint {
         }
     }
 
+    /// Time after which what multicast has not brought is sent over the tree. It is longer where
+    /// acknowledgements take long: what is sent twice makes them take longer still.
+    pub(super) fn patience(&self) -> Duration {
+        match self.limits.relies_on_multicast {
+            true => self.limits.retry.max(self.ack_delay * 4).min(MOST_PATIENCE),
+            false => self.limits.retry,
+        }
+    }
+
+    /// Parts that may be under way: as many as the fabric has carried so far without a loss, where
+    /// multicast carries them.
+    fn send_window(&self) -> u64 {
+        match self.limits.relies_on_multicast && self.multicast {
+            true => self.pace.window.min(self.limits.window),
+            false => self.limits.window,
+        }
+    }
+
     /// Sends parts that neighbours have lacked for too long; returns whether to tick again.
     pub(super) fn resend(&mut self, now: Moment) -> bool {
         let mut again = false;
+        let patience = self.patience();
+        let is_waiting = self.streams.get(&self.pn).is_some_and(|own| own.have > own.base);
+        if is_waiting && self.pace.progress_at.after(patience) <= now {
+            self.pace.shrink(now);
+        }
         for source in std::mem::take(&mut self.unsettled) {
             let mut lags = false;
             for out in self.ready_downstream(source) {
@@ -317,13 +433,15 @@ impl MemberEndpoint {
                     continue;
                 }
                 lags = true;
-                if reach.since.after(self.limits.retry) <= now {
+                if reach.since.after(patience) <= now {
                     self.supply(now, source, out);
                     self.distrust(now, out);
                 }
             }
+            let downstream = self.downstream(source);
             let Some(stream) = self.streams.get_mut(&source) else { continue };
-            if stream.told.is_none_or(|told| told.have < stream.have) && source != self.pn {
+            let side = stream.side(&downstream);
+            if source != self.pn && !stream.is_told(side) {
                 stream.told = None;
                 self.advance(now, source);
             }

@@ -137,7 +137,8 @@ impl MemberEndpoint {
             return;
         }
         let least = self.least_reach(now);
-        let (gn, pn, window) = (self.gn, self.pn, self.limits.pieces);
+        let window = self.limits.pieces.min(u32::try_from(self.pace.window).unwrap_or(u32::MAX));
+        let (gn, pn) = (self.gn, self.pn);
         let can_send = self.multicast && self.parent.is_none();
         let Some(pieces) = &mut self.pieces else { return };
         let Some(sent) = &mut pieces.sent else { return };
@@ -197,9 +198,24 @@ impl MemberEndpoint {
         let Some(pieces) = self.collect(now, of) else { return };
         let reach = pieces.reach.entry(from).or_default();
         *reach = have.min(of.pieces).max(*reach);
+        if self.is_announcing() {
+            self.note_pace(now);
+        }
         self.announce(now);
         self.tell_collected(now);
         self.schedule_tick(now);
+    }
+
+    /// Lets more pieces be under way where all that were have been acknowledged.
+    fn note_pace(&mut self, now: Moment) {
+        let most = u64::from(self.limits.pieces);
+        let least = self.least_reach(now).unwrap_or(0);
+        let Some(pieces) = &mut self.pieces else { return };
+        let before = pieces.told;
+        pieces.told = least.max(before);
+        if least > before {
+            self.pace.grow(now, u64::from(least - before), most);
+        }
     }
 
     /// Sends a neighbour pieces that it lacks, as far as they are here.
@@ -219,6 +235,9 @@ impl MemberEndpoint {
             }
             return;
         }
+        if self.is_announcing() {
+            self.pace.shrink(now); // it has seen a loss
+        }
         let complete = self.pieces.as_ref().filter(|pieces| pieces.of == of && heard);
         let Some(pieces) = complete else {
             self.distrust(now, from);
@@ -234,7 +253,7 @@ impl MemberEndpoint {
     pub(super) fn ask_for_pieces(&mut self, now: Moment) -> bool {
         self.announce(now);
         let window = self.limits.pieces;
-        let round = self.operations.round();
+        let (round, patience) = (self.operations.round(), self.patience());
         if !self.is_collecting() {
             return self.is_announcing();
         }
@@ -242,7 +261,7 @@ impl MemberEndpoint {
             self.pieces = None; // of a root that is gone
             return false;
         };
-        if pieces.progress_at.after(self.limits.retry) <= now {
+        if pieces.progress_at.after(patience) <= now {
             pieces.progress_at = now;
             let missing = pieces.have..pieces.have.saturating_add(window).min(pieces.of.pieces);
             self.ask_parent(missing);
@@ -269,7 +288,7 @@ impl MemberEndpoint {
     }
 
     /// Sends the last outcome to neighbours that may have to ask for it, before the member goes.
-    pub(super) fn confirm_outcome(&mut self) {
+    pub(crate) fn confirm_outcome(&mut self) {
         if !self.limits.relies_on_multicast {
             return;
         }
@@ -335,7 +354,7 @@ impl MemberEndpoint {
         }
         let Some(pieces) = self.pieces.as_mut() else { return };
         let (of, have) = (pieces.of, below.unwrap_or(u32::MAX).min(pieces.have));
-        let is_news = have >= pieces.told + window / 4 || have == of.pieces;
+        let is_news = have >= pieces.told + window / 16 || have == of.pieces;
         if have > pieces.told && is_news {
             pieces.told = have;
             self.send_frame(parent, Body::Collected { of, have });

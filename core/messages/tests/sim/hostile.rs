@@ -1,7 +1,6 @@
 //! Frames with numbers that no correct member reaches.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,10 +51,10 @@ fn frames(world: &World, number: u64) -> Vec<Body> {
     let piece = |number, round, index| {
         Arc::new(Piece { of: announcement(number, round), index, payload: b"forged".to_vec() })
     };
-    let missing = |number, round, range: Range<u32>| Missing {
+    let missing = |number, round, from, to| Missing {
         of: announcement(number, round),
-        from: range.start,
-        to: range.end,
+        from,
+        to,
         heard: true,
     };
     let hello =
@@ -74,12 +73,14 @@ fn frames(world: &World, number: u64) -> Vec<Body> {
         Body::Decided { round: number, outcome: outcome(1) },
         Body::Decided { round: 1, outcome: outcome(number) },
         Body::Query { number },
+        Body::Lacks { source, from: number, to: 0 },
+        Body::Lacks { source, from: 0, to: number },
         Body::Piece(piece(number, 1, 0)),
         Body::Piece(piece(1, number, u32::MAX)),
         Body::Collected { of: announcement(number, 1), have: u32::MAX },
         Body::Collected { of: announcement(1, number), have: 0 },
-        Body::Missing(missing(number, 1, 0..u32::MAX)),
-        Body::Missing(missing(1, number, u32::MAX..0)),
+        Body::Missing(missing(number, 1, 0, u32::MAX)),
+        Body::Missing(missing(1, number, u32::MAX, 0)),
         hello(number, 0),
         hello(0, number),
     ]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_client::{Client, Error, Group, Message, Path, Reduction};
+use fabricast_client::{Client, Error, Group, GroupPath, Message, Path, Reduction};
 use fabricast_groups::{Pn, Revision};
 use fabricast_integration::{Cluster, Layout, eventually, soon};
 use fabricast_messages::{Body, Hello, Part, RosterChange, Source};
@@ -66,7 +66,7 @@ async fn a_part_ends_and_another_follows() {
 async fn neighbours_in_the_tree_connect_to_each_other() {
     let cluster = Cluster::start(layout()).await;
     let groups = form(&cluster, "g", &NODES).await;
-    assert!(groups.iter().all(|group| group.path() == Path::Direct));
+    assert!(groups.iter().all(|group| group.path() == GroupPath::Direct));
     // Ranks 0, 2 and 3 are neighbours of 1, and of nobody else (docs/adr/0022).
     connected(&groups, &[1, 3, 1, 1]).await;
     let sums = all(&groups, |group| async move { group.all_reduce(Reduction::Sum, &[1]).await });
@@ -80,7 +80,7 @@ async fn mixed(cluster: &Cluster, name: &str, places: &[(&str, Path)]) -> Vec<Gr
         let settings = settings(cluster, node).process(format!("{name}-{number}")).path(*path);
         let client = Client::attach(settings).await.unwrap();
         let group = client.join(name).await.unwrap();
-        assert_eq!(group.path(), *path);
+        assert_eq!(group.path().is_direct(), *path == Path::Direct);
         group.take_part().await.unwrap();
         groups.push(group);
     }
@@ -123,7 +123,7 @@ async fn members_of_both_paths_make_one_group() {
 async fn an_agent_without_interfaces_offers_no_direct_path() {
     let cluster = Cluster::start(Layout::leaf_spine()).await;
     let client = Client::attach(settings(&cluster, "n0")).await.unwrap();
-    assert_eq!(client.join("g").await.unwrap().path(), Path::Agent);
+    assert_eq!(client.join("g").await.unwrap().path(), GroupPath::Agent);
     let settings = settings(&cluster, "n5").path(Path::Direct);
     let refused = Client::attach(settings).await.unwrap().join("g").await;
     let is_named =

@@ -22,6 +22,7 @@ mod history;
 mod limits;
 mod memory;
 mod messages;
+mod multicast;
 mod needs_etcd;
 mod needs_openmpi;
 mod needs_python;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fabricast_client::{Client, Error, Group, Message, Path, Reduction, Settings};
+use fabricast_client::{Client, Error, Group, GroupPath, Message, Reduction, Settings};
 use fabricast_integration::{Cluster, Layout, eventually, soon};
 use tokio::task::JoinHandle;
 
 /// Messages that wait for a process that takes none: an inbox of the message layer, and those that
 /// the client has asked its agent for, if the layer is the agent's.
-fn ahead(path: Path) -> usize {
-    if path == Path::Direct { 256 } else { 256 + 32 }
+fn ahead(path: GroupPath) -> usize {
+    if path.is_direct() { 256 } else { 256 + 32 }
 }
 
 /// Nodes of both agents.
