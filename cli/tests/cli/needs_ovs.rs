@@ -1,5 +1,8 @@
 //! The lab of `deploy/lab`: real switches, and ordinary programs on its hosts.
 
+#[path = "needs_ovs/multicast.rs"]
+mod multicast;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

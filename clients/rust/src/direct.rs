@@ -15,6 +15,7 @@ pub(crate) mod connection;
 pub(crate) mod edge;
 pub(crate) mod member;
 mod multicast;
+mod open_part;
 mod packet;
 pub(crate) mod part;
 mod sockets;

@@ -13,6 +13,9 @@ use fabricast_groups::{Moment, Pn};
 
 use crate::frame::{Ack, Life, Part};
 
+/// Parts that may come over a link before multicast brings them.
+const AHEAD: u64 = 8;
+
 /// The parts of one source.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
@@ -25,8 +28,8 @@ pub(crate) struct Stream {
     /// The last acknowledgement sent upstream.
     pub(crate) told: Option<Ack>,
     pub(crate) assembly: Assembly,
-    /// The source sends by multicast: parts have come from there.
-    pub(crate) is_heard: bool,
+    /// The last part that multicast has brought.
+    heard: u64,
     /// The parts up to this came or were asked for.
     pub(crate) asked: u64,
 }
@@ -53,14 +56,20 @@ impl Stream {
             reach: BTreeMap::new(),
             told: None,
             assembly: Assembly::default(),
-            is_heard: false,
+            heard: 0,
             asked: 0,
         }
     }
 
+    /// Returns whether the source has sent a part by multicast, as far as is known: it has sent
+    /// those before it, or not long before.
+    pub(crate) fn is_multicast(&self, number: u64) -> bool {
+        self.heard > 0 && number <= self.heard + AHEAD
+    }
+
     /// Notes a part that multicast has brought; returns those before it that are to be asked for.
     pub(crate) fn gap_before(&mut self, number: u64) -> Range<u64> {
-        self.is_heard = true;
+        self.heard = self.heard.max(number);
         let gap = self.have.max(self.asked) + 1..number;
         self.asked = self.asked.max(number);
         gap

@@ -121,8 +121,8 @@ pub struct RawOperatingAgentConfig {
     /// addresses of colors are.
     pub program_ranges: Vec<String>,
     /// IPv4 address of color 0, as `addresses` of the driver of the switches: with `interfaces`,
-    /// processes that talk to each other directly send to a whole group by the switches. Empty: they
-    /// do not. Default 239.192.0.0, as the driver's.
+    /// processes that talk to each other directly send to a whole group by the switches. Empty:
+    /// they do not. Default 239.192.0.0, as the driver's.
     pub color_addresses: String,
     /// Default 500ms: two thousand messages a second for a thousand nodes, and a failure is
     /// noticed within seconds.

@@ -14,7 +14,7 @@ const CIRCLE: usize = 2;
 /// Most files that may hold inherent `impl` blocks of one type.
 const IMPL_FILES: usize = 3;
 /// Types that are still spread over more files than that, with their number of files.
-const SPREAD: [(&str, usize); 1] = [("core/messages/src/member_endpoint.rs", 5)];
+const SPREAD: [(&str, usize); 1] = [("core/messages/src/member_endpoint.rs", 6)];
 
 /// Checks the modules of every crate.
 pub(crate) fn check(files: &[SourceFile]) -> Vec<Finding> {

@@ -260,7 +260,7 @@ pub(super) fn append_frame(bytes: &mut Vec<u8>, body: &Body) {
     bytes.extend(body);
 }
 
-/// What comes over a connection.
+/// A frame or a key that a connection has brought.
 #[derive(Debug, PartialEq)]
 pub(super) enum Received {
     Frame(Body),

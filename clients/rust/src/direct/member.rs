@@ -340,12 +340,11 @@ impl DirectMember {
     async fn serve(&self, pn: Pn, connection: &Arc<Connection>) {
         let take = |received: Vec<Received>| {
             self.with(|state, now| {
-                let edge = state.edges.get(&pn).filter(|edge| edge.uses(connection));
-                let Some(name) = edge.map(|edge| edge.name.clone()) else { return false };
-                for one in received {
-                    state.received(now, self.id, (pn, &name), one);
+                let is_used = state.edges.get(&pn).is_some_and(|edge| edge.uses(connection));
+                for one in received.into_iter().filter(|_| is_used) {
+                    state.received(now, self.id, pn, one);
                 }
-                true
+                is_used
             })
         };
         // However it has ended, the edge goes on without it.

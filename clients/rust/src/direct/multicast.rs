@@ -51,7 +51,7 @@ impl GroupSocket {
         socket.set_reuse_address(true)?;
         socket.set_multicast_all_v4(false)?; // only what this socket has joined
         socket.bind_device(Some(interface.as_bytes()))?;
-        // Where the process is not allowed to, as much as the system allows everybody.
+        // Without the right to it, as much as the system allows everybody.
         if sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER).is_err() {
             socket.set_recv_buffer_size(BUFFER)?;
         }

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The root of the tree makes the key, and each process sends it to those below it over its
-//! connections to them. The proof is an AES-GCM tag of everything else (GMAC); rank and counter are
-//! its nonce. Content is not encrypted, as on connections. A repeated packet is no harm: the message
-//! layer numbers what it sends.
+//! connections to them. The proof is an AES-GCM tag of everything else (GMAC); rank and counter
+//! are its nonce. Content is not encrypted, as on connections. A repeated packet is no harm: the
+//! message layer numbers what it sends.
 
 use std::fmt;
 

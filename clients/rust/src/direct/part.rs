@@ -1,12 +1,10 @@
 //! The part of a membership whose message layer runs in this process.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fabricast_groups::Pn;
-use fabricast_messages::{Call, Mode, OpenError, Outcome, Output, SendError, SendId, StartError};
+use fabricast_messages::{Mode, OpenError, SendError, StartError};
 use fabricast_proto::v1;
 use fabricast_rpc::Reason;
 use fabricast_wire::{decode_operation, encode_operation_error, encode_operation_result};
@@ -14,8 +12,9 @@ use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use super::member::DirectMember;
+use super::open_part::OpenPart;
 use crate::Error;
-use crate::part_state::{End, Message, Seen};
+use crate::part_state::{Message, Seen};
 
 /// Time in which a member gets its place.
 const PLACE_TIMEOUT: Duration = Duration::from_secs(15);
@@ -27,55 +26,6 @@ pub(crate) struct DirectPart {
     serial: u64,
     pub(crate) seen: watch::Receiver<Seen>,
     inbox: Mutex<mpsc::UnboundedReceiver<Message>>,
-}
-
-/// The end of the channels of a [`DirectPart`] at the message layer.
-#[derive(Debug)]
-pub(super) struct OpenPart {
-    serial: u64,
-    seen: watch::Sender<Seen>,
-    messages: mpsc::UnboundedSender<Message>, // the layer's inbox bounds their number
-    sends: BTreeMap<SendId, oneshot::Sender<Vec<Pn>>>,
-    operation: Option<oneshot::Sender<(Call, Arc<Outcome>)>>,
-}
-
-impl OpenPart {
-    pub(super) fn tell_roster(&self, roster: impl Iterator<Item = Pn>) {
-        let participants = roster.map(|pn| pn.0).collect();
-        self.seen.send_modify(|seen| seen.participants = participants);
-    }
-
-    /// Passes on what the layer has for the process.
-    pub(super) fn take(&mut self, output: Output) {
-        match output {
-            Output::Deliver { from, payload, .. } => {
-                // The receiver is dropped with the part, which closes the member.
-                let _ = self.messages.send(Message { from: from.0, payload });
-            }
-            Output::Acknowledged { id, missed, .. } => {
-                if let Some(sender) = self.sends.remove(&id) {
-                    let _ = sender.send(missed);
-                }
-            }
-            Output::Ended { call, outcome, .. } => {
-                if let Some(sender) = self.operation.take() {
-                    let _ = sender.send((call, outcome));
-                }
-            }
-            Output::Connect { .. }
-            | Output::Disconnect { .. }
-            | Output::Frame { .. }
-            | Output::Multicast { .. }
-            | Output::Room { .. }
-            | Output::Roster { .. }
-            | Output::Combine { .. }
-            | Output::Withdraw { .. } => {}
-        }
-    }
-
-    pub(super) fn end(self, end: End) {
-        self.seen.send_modify(|seen| seen.end = Some(end));
-    }
 }
 
 impl Drop for DirectPart {

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::connection::{Received, append_frame};
 use super::edge::{Arrival, Edge};
 use super::multicast::{GroupSocket, Heard, Multicast};
-use super::part::OpenPart;
+use super::open_part::OpenPart;
 
 /// Bytes given to the agent after which it is asked whether it has taken them.
 const MARKED: u64 = 1 << 20;
@@ -144,16 +144,12 @@ impl State {
     }
 
     /// Takes what has come over the connection to a neighbour.
-    pub(super) fn received(
-        &mut self,
-        now: Moment,
-        id: MemberId,
-        (from, edge): (Pn, &NodeName),
-        received: Received,
-    ) {
+    pub(super) fn received(&mut self, now: Moment, id: MemberId, from: Pn, received: Received) {
         match received {
             Received::Frame(body) => {
-                self.layer.frame(now, edge, Frame { gn: id.gn, from, to: id.pn, body });
+                let Some(edge) = self.edges.get(&from) else { return };
+                let frame = Frame { gn: id.gn, from, to: id.pn, body };
+                self.layer.frame(now, &edge.name, frame);
             }
             Received::Key(key) => {
                 let parent = self.place.as_ref().and_then(|place| place.parent.as_ref());

@@ -409,7 +409,7 @@ impl MemberEndpoint {
     /// Queries the outcome of the reported operation when due; returns whether to tick again.
     pub(super) fn query_outcome(&mut self, now: Moment) -> bool {
         let Some(parent) = self.parent.filter(|_| self.operations.reported) else { return false };
-        if self.is_collecting() {
+        if self.is_collecting(self.operations.last() + 1) {
             return true; // what is missing is asked for
         }
         if self.operations.query_at <= now {

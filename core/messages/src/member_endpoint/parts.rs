@@ -32,8 +32,8 @@ pub(super) struct Sends {
     refused: bool,  // a message was refused for lack of room
 }
 
-/// What may be under way on the multicast connection: switches and sockets have room for some
-/// packets only, and nobody but the acknowledgements tells how many.
+/// Limit of the parts that are under way on the multicast connection: switches and sockets have
+/// room for some packets only, and nobody but the acknowledgements tells how many.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// Parts, or pieces of an outcome, that may be under way.
@@ -356,12 +356,14 @@ impl MemberEndpoint {
     /// multicast.
     fn forward(&mut self, now: Moment, from: Option<Pn>, part: &Arc<Part>) {
         let mut by_multicast = from.is_none() && part.source.pn != self.pn;
-        let is_heard = self.streams.get(&part.source.pn).is_some_and(|stream| stream.is_heard);
-        if !by_multicast && self.limits.relies_on_multicast && is_heard && self.parent.is_none() {
+        let known = self.streams.get(&part.source.pn);
+        let is_multicast = known.is_some_and(|stream| stream.is_multicast(part.number));
+        let relies = self.limits.relies_on_multicast;
+        if !by_multicast && relies && is_multicast && self.parent.is_none() {
             by_multicast = true; // the source has sent it to all
         } else if !by_multicast {
             let sent = self.multicast(from.is_none(), Notice::Part(part.clone()));
-            by_multicast = sent && self.limits.relies_on_multicast;
+            by_multicast = sent && relies;
         }
         for out in self.ready_downstream(part.source.pn) {
             let deaf = self.neighbors.get(&out).is_some_and(|one| misses_multicast(one, now));

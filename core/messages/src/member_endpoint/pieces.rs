@@ -254,7 +254,8 @@ impl MemberEndpoint {
         self.announce(now);
         let window = self.limits.pieces;
         let (round, patience) = (self.operations.round(), self.patience());
-        if !self.is_collecting() {
+        let number = self.pieces.as_ref().map_or(0, |pieces| pieces.of.number);
+        if !self.is_collecting(number) {
             return self.is_announcing();
         }
         let Some(pieces) = self.pieces.as_mut().filter(|pieces| pieces.of.round >= round) else {
@@ -269,9 +270,9 @@ impl MemberEndpoint {
         true
     }
 
-    /// Returns whether pieces of an outcome have come, and others not.
-    pub(super) fn is_collecting(&self) -> bool {
-        let pieces = self.pieces.as_ref();
+    /// Returns whether pieces of the outcome of an operation have come, and others not.
+    pub(super) fn is_collecting(&self, number: u64) -> bool {
+        let pieces = self.pieces.as_ref().filter(|pieces| pieces.of.number == number);
         pieces.is_some_and(|pieces| pieces.sent.is_none() && !pieces.is_complete())
     }
 

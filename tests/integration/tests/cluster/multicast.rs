@@ -1,13 +1,12 @@
 //! Processes that send to the fabric's multicast connection themselves, here on the loopback
 //! interface.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
 
 use fabricast_client::{Group, GroupPath, Message, Reduction};
 use fabricast_integration::{Cluster, Layout, eventually, soon};
 use socket2::{Domain, Socket, Type};
-use tokio::net::UdpSocket;
 
 use crate::talking::{all, form};
 
@@ -48,14 +47,14 @@ impl Stranger {
         socket.set_multicast_if_v4(&Ipv4Addr::LOCALHOST).unwrap();
         let address = SocketAddrV4::new(address, PORT);
         socket.bind(&address.into()).unwrap();
-        Self { socket: UdpSocket::from_std(socket.into()).unwrap(), address }
+        Self { socket: socket.into(), address }
     }
 
     /// The packets that have come.
     fn packets(&self) -> Vec<Vec<u8>> {
         let mut buffer = vec![0; 1 << 16];
         let mut packets = Vec::new();
-        while let Ok(length) = self.socket.try_recv(&mut buffer) {
+        while let Ok(length) = self.socket.recv(&mut buffer) {
             packets.push(buffer[..length].to_vec());
         }
         packets
@@ -68,7 +67,7 @@ impl Stranger {
                 let mut changed = packet.clone();
                 *changed.last_mut().unwrap() ^= 1;
                 for bytes in [&packet[..], &packet[..packet.len() / 2], &changed, &[0; 50_000]] {
-                    let _ = self.socket.send_to(bytes, self.address).await;
+                    let _ = self.socket.send_to(bytes, self.address);
                 }
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
