@@ -126,7 +126,7 @@ fn a_member_that_multicast_does_not_reach_after_all_gets_the_outcome_over_its_li
 
 #[test]
 fn the_root_is_not_further_ahead_than_its_window() {
-    let root = Pn(3);
+    let root = Pn(COUNT - 1);
     let mut world = world(CALM);
     let others = (0..COUNT).map(Pn).filter(|pn| *pn != root);
     world.deaf.extend(others);
