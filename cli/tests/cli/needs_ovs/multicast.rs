@@ -72,6 +72,7 @@ impl Drop for Member {
 
 #[test]
 #[ignore = "a program of the tests below"]
+#[expect(clippy::print_stdout, reason = "its output is what the test reads")]
 fn takes_part_until_its_end() {
     let socket = std::env::var(TOLD).expect("started by a test");
     let client = Client::attach(Settings::at(socket).process("member")).expect("it attaches");
@@ -94,6 +95,11 @@ fn takes_part_until_its_end() {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "no runtime waits in this thread")]
+fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
 /// Waits until all members name these paths.
 fn have_paths(members: &mut [Member], paths: &[&str]) {
     let begun = Instant::now();
@@ -103,7 +109,7 @@ fn have_paths(members: &mut [Member], paths: &[&str]) {
             return;
         }
         assert!(begun.elapsed() < PATIENCE, "{found:?}");
-        std::thread::sleep(Duration::from_millis(50));
+        pause(Duration::from_millis(50));
     }
 }
 
@@ -135,7 +141,7 @@ fn carries(lab: &Lab, before: usize, least: usize) -> usize {
             return packets;
         }
         assert!(begun.elapsed() < PATIENCE, "{packets} packets of {least}");
-        std::thread::sleep(Duration::from_millis(100));
+        pause(Duration::from_millis(100));
     }
 }
 
