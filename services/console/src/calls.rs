@@ -214,25 +214,42 @@ impl Calls {
         }
     }
 
-    /// Reads the port counters of some switches, of all if none is named, each once.
+    /// Reads the port counters of some switches, each once.
     pub(crate) async fn counters(
         &self,
         agents: &[String],
         names: &[String],
     ) -> Result<Vec<v1::SwitchCounters>, RpcError> {
         let mut counters = BTreeMap::new();
-        let mut refused = None;
+        let take = |one: v1::SwitchCounters| {
+            counters.insert(one.switch_name.clone(), one);
+        };
+        self.take_counters(agents, names, take).await?;
+        Ok(counters.into_values().collect())
+    }
+
+    /// Reads the port counters of some switches, of all if none is named. A switch that several
+    /// agents have comes several times.
+    ///
+    /// # Errors
+    ///
+    /// That of an agent if nothing was read from any.
+    pub(crate) async fn take_counters(
+        &self,
+        agents: &[String],
+        names: &[String],
+        mut take: impl FnMut(v1::SwitchCounters),
+    ) -> Result<(), RpcError> {
+        let (mut is_empty, mut refused) = (true, None);
         for mut agent in agents.iter().filter_map(|address| self.switch_agent(address)) {
             let request = v1::ReadCountersRequest { switch_names: names.to_vec() };
-            match read_counters(&mut agent, request).await {
-                Ok(read) => counters.extend(read.into_iter().map(|c| (c.switch_name.clone(), c))),
-                Err(error) => refused = Some(error),
-            }
+            let read = read_counters(&mut agent, request, |one| {
+                is_empty = false;
+                take(one);
+            });
+            refused = read.await.err().or(refused);
         }
-        match refused {
-            Some(error) if counters.is_empty() => Err(error),
-            Some(_) | None => Ok(counters.into_values().collect()),
-        }
+        refused.filter(|_| is_empty).map_or(Ok(()), Err)
     }
 
     /// Lists the ports of a switch.
@@ -323,13 +340,13 @@ async fn read_tables(
 async fn read_counters(
     agent: &mut SwitchAgentServiceClient<fabricast_rpc::Channel>,
     request: v1::ReadCountersRequest,
-) -> Result<Vec<v1::SwitchCounters>, RpcError> {
+    mut take: impl FnMut(v1::SwitchCounters),
+) -> Result<(), RpcError> {
     let mut stream = agent.read_counters(request).await?.into_inner();
-    let mut counters = Vec::new();
     while let Some(part) = stream.message().await? {
-        counters.extend(part.counters);
+        part.counters.into_iter().for_each(&mut take);
     }
-    Ok(counters)
+    Ok(())
 }
 
 /// Error of a call, for people.

@@ -60,6 +60,9 @@ const STYLE: &str = include_str!("assets/console.css");
 const SCRIPT: &str = include_str!("assets/console.js");
 const ICON: &str = include_str!("assets/icon.svg");
 
+/// Media type of pages.
+const HTML: &str = "text/html; charset=utf-8";
+
 type Parts = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, io::Error>> + Send>>;
 /// Body of a response: a page, or a stream of events or of parts of a file.
 pub(crate) type Body = Either<Full<Bytes>, StreamBody<Parts>>;
@@ -153,7 +156,7 @@ impl Console {
                 return body(StatusCode::OK, "image/svg+xml", ICON);
             }
             "/sign-in" if self.access.has_tokens() => {
-                return html(StatusCode::OK, &pages::sign_in(None));
+                return html(StatusCode::OK, pages::sign_in(None));
             }
             _ => {}
         }
@@ -181,9 +184,11 @@ impl Console {
                 let address = request.uri().path_and_query().map_or("", |uri| uri.as_str());
                 let now = self.shared.now();
                 let page = Box::pin(self.page(&path, &query, &now));
-                let page = self.pages.get(address, now.version, page).await;
+                let shared = self.pages.get(address, now.version, page).await;
+                let page = &shared.page;
                 let status = if page.is_found { StatusCode::OK } else { StatusCode::NOT_FOUND };
-                html(status, &pages::layout(&now, &page, &viewer))
+                let make = || pages::layout(&now, page, &viewer);
+                body(status, HTML, shared.text(viewer.session.as_ref(), make))
             }
         }
     }
@@ -235,7 +240,7 @@ impl Console {
             Forbidden::UntilSignedIn => redirect("/sign-in", None),
             Forbidden::Because(why) => {
                 let page = pages::layout(&self.shared.now(), &pages::forbidden(why), viewer);
-                html(StatusCode::FORBIDDEN, &page)
+                html(StatusCode::FORBIDDEN, page)
             }
         }
     }
@@ -265,7 +270,7 @@ impl Console {
             (true, Some(_)) => StatusCode::UNAUTHORIZED,
             (true, None) => StatusCode::OK,
         };
-        html(status, &pages::layout(&now, &page, viewer))
+        html(status, pages::layout(&now, &page, viewer))
     }
 
     /// Makes a change that an administrator has confirmed (CONSOLE-3).
@@ -296,7 +301,7 @@ impl Console {
         let outcome = result.as_ref().map_or_else(String::as_str, String::as_str);
         tracing::info!(person = session.person, action = what, outcome, "action of the console");
         let status = if result.is_ok() { StatusCode::OK } else { StatusCode::BAD_GATEWAY };
-        html(status, &pages::layout(&self.shared.now(), &pages::done(&action, &result), viewer))
+        html(status, pages::layout(&self.shared.now(), &pages::done(&action, &result), viewer))
     }
 
     /// Checks the token of an administrator, who is asked for it again.
@@ -376,23 +381,23 @@ impl Console {
     async fn sign_in(&self, form: &Query, client: &Client) -> Response<Body> {
         // Taken before the token is looked at, so that nobody can try many.
         let Ok(_permit) = self.attempts.try_acquire() else {
-            return html(StatusCode::TOO_MANY_REQUESTS, &pages::sign_in(Some(TOO_MANY)));
+            return html(StatusCode::TOO_MANY_REQUESTS, pages::sign_in(Some(TOO_MANY)));
         };
         match self.access.sign_in(form.get("token"), client.address, SystemTime::now()) {
             Ok(cookie) => redirect("/fabric", Some(&cookie)),
             Err(SignInError::TooMany) => {
-                html(StatusCode::TOO_MANY_REQUESTS, &pages::sign_in(Some(TOO_MANY)))
+                html(StatusCode::TOO_MANY_REQUESTS, pages::sign_in(Some(TOO_MANY)))
             }
             Err(SignInError::WrongToken) => {
                 tokio::time::sleep(WRONG_TOKEN_DELAY).await;
-                html(StatusCode::UNAUTHORIZED, &pages::sign_in(Some("This is not the token.")))
+                html(StatusCode::UNAUTHORIZED, pages::sign_in(Some("This is not the token.")))
             }
         }
     }
 }
 
-fn html(status: StatusCode, page: &Markup) -> Response<Body> {
-    body(status, "text/html; charset=utf-8", page.0.clone())
+fn html(status: StatusCode, page: Markup) -> Response<Body> {
+    body(status, HTML, page.0)
 }
 
 fn stream(parts: Parts, kind: &'static str) -> Response<Body> {

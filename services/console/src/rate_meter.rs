@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fabricast_proto::v1;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use crate::calls::{Calls, text};
 use crate::poller::Shared;
-use crate::rates::{Reading, packets, rates};
+use crate::rates::{Reading, rates};
 
 /// Time between two readings of the counters.
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -67,9 +68,12 @@ pub(crate) async fn measure(calls: Calls, shared: Shared, demand: RateDemand) {
 async fn read(calls: &Calls, shared: &Shared) -> Result<Reading, String> {
     let snapshot = shared.now();
     let fabric = snapshot.fabric.as_ref().ok_or("no TIC has answered")?;
-    let counters = calls.counters(&snapshot.switch_agents(), &[]).await;
-    let counters = counters.map_err(|error| text(&error))?;
-    Ok(Reading { at: Instant::now(), packets: packets(fabric.graph(), &counters) })
+    let mut reading = Reading::new(fabric.graph());
+    let take = |switch: v1::SwitchCounters| reading.add(fabric.graph(), &switch);
+    let read = calls.take_counters(&snapshot.switch_agents(), &[], take).await;
+    read.map_err(|error| text(&error))?;
+    reading.at = Instant::now();
+    Ok(reading)
 }
 
 #[cfg(test)]
