@@ -306,7 +306,7 @@ impl Mr4lms {
         for mgid in left {
             self.settle(mgid);
         }
-        // What was in their way may be gone.
+        // The trees in their way may be gone.
         for mgid in self.store.unrouted.clone() {
             self.settle(mgid);
         }

@@ -155,7 +155,7 @@ fn count_levels(graph: &Graph, links: &SwitchLinks) -> Option<Vec<u8>> {
         }
     }
     spread(links, &mut levels, queue);
-    // What leads to no endpoint is in no tree, and a switch alone is a tree.
+    // A switch that leads to no endpoint is in no tree, or is one alone.
     levels.iter_mut().filter(|level| **level == UNREACHED).for_each(|level| *level = 0);
     levels.iter().any(|level| *level > 0).then_some(levels)
 }

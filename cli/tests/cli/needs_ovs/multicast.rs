@@ -71,7 +71,7 @@ impl Drop for Member {
 }
 
 #[test]
-#[ignore = "a program of the tests below"]
+#[ignore = "the process that the test of this file starts on hosts of the lab"]
 #[expect(clippy::print_stdout, reason = "its output is what the test reads")]
 fn takes_part_until_its_end() {
     let socket = std::env::var(TOLD).expect("started by a test");
@@ -186,7 +186,7 @@ fn members_send_through_the_switches_and_along_the_tree_where_a_cable_is_cut() {
     sum(&mut members);
     carries(&lab, before, 3 * 40); // 160 000 bytes
 
-    // What the switches lose is repaired, and then the host gets everything along the tree.
+    // Losses of the switches are repaired, and then the host gets everything along the tree.
     let leaf = std::fs::read_to_string(lab.folder().join("wiring")).expect("a list");
     let leaf = leaf.lines().find(|line| line.starts_with("host\th2\t")).expect("the host");
     let port = leaf.split('\t').nth(3).expect("a port");

@@ -243,7 +243,7 @@ impl MemberEndpoint {
             self.distrust(now, from);
             return self.send_outcome(from);
         };
-        // What is not sent yet is still to come.
+        // Pieces that were not sent yet are still to come.
         let end = pieces.sent.unwrap_or(of.pieces).min(range.end);
         let held = pieces.range(range.start..end);
         held.into_iter().for_each(|piece| self.send_frame(from, Body::Piece(piece)));

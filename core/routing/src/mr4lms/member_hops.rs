@@ -51,26 +51,27 @@ impl MemberHops {
     /// Looks up the hops to the switches of a group, where trees have to keep to an order only
     /// those of ways up from the members. Cost: a byte for every switch and leaf of the group.
     pub(crate) fn look(&mut self, fabric: &Fabric, leaves: &[SwitchId]) {
-        let switches = fabric.graph.switch_count();
-        self.near.clear();
-        self.near.resize(switches, NO_PATH);
-        self.far.clear();
-        self.far.resize(switches, 0);
-        for leaf in leaves {
-            fabric.above(*leaf).fold(&mut self.near, &mut self.far);
-        }
-        self.height = self.far.iter().copied().min().unwrap_or(NO_PATH);
+        self.fold(fabric, leaves, |leaf| fabric.above(leaf));
     }
 
     /// Looks up the hops of all ways.
     pub(crate) fn look_everywhere(&mut self, fabric: &Fabric, leaves: &[SwitchId]) {
+        self.fold(fabric, leaves, |leaf| Above::Row(row(fabric, leaf)));
+    }
+
+    fn fold<'a>(
+        &mut self,
+        fabric: &Fabric,
+        leaves: &[SwitchId],
+        hops: impl Fn(SwitchId) -> Above<'a>,
+    ) {
         let switches = fabric.graph.switch_count();
         self.near.clear();
         self.near.resize(switches, NO_PATH);
         self.far.clear();
         self.far.resize(switches, 0);
         for leaf in leaves {
-            Above::Row(row(fabric, *leaf)).fold(&mut self.near, &mut self.far);
+            hops(*leaf).fold(&mut self.near, &mut self.far);
         }
         self.height = self.far.iter().copied().min().unwrap_or(NO_PATH);
     }

@@ -33,6 +33,9 @@ use crate::mr4lms::tree_index::TreeIndex;
 use crate::mr4lms::tree_store::TreeStore;
 use crate::mr4lms::{MergePartner, MergePolicy, Mr4lmsOptions, Tools};
 
+/// A root, the ports of the links below it, and the trees that they meet.
+type Candidate = (SwitchId, Vec<PortId>, Vec<TreeIndex>);
+
 /// Colors that are tried after the best so far.
 const TRIES: usize = 16;
 
@@ -221,7 +224,7 @@ impl OrderedMerge<'_> {
         members: &LiveMembers,
         color: u16,
         trees: &[TreeIndex],
-    ) -> Option<(SwitchId, Vec<PortId>, Vec<TreeIndex>)> {
+    ) -> Option<Candidate> {
         let Self { fabric, store, tools, .. } = self;
         let context = Context { fabric, occupancy: &store.occupancy };
         let mut tops: Vec<SwitchId> = trees.iter().map(|number| store.tree(*number).root).collect();
@@ -250,8 +253,7 @@ impl OrderedMerge<'_> {
         let free = members.leaves.iter().copied();
         let free = free.filter(|leaf| !tools.targets.contains(leaf.index()));
         let free: Vec<SwitchId> = free.collect();
-        let mut best: Option<(usize, SwitchId, Vec<PortId>, Vec<TreeIndex>)> = None;
-        for root in roots {
+        let branches = roots.into_iter().map(|root| {
             let mut leaves: Vec<SwitchId> =
                 tops.iter().copied().filter(|top| *top != root).collect();
             leaves.extend(&free);
@@ -270,18 +272,11 @@ impl OrderedMerge<'_> {
                 within: Some(&within),
             };
             tools.light_trees.build(context, &starts, terms);
-            let ports = &tools.light_trees.ports;
-            let mut more = met(fabric, store, color, ports);
-            more.retain(|tree| trees.binary_search(tree).is_err());
-            let count = group_count(store, &more);
-            if best.as_ref().is_none_or(|(least, ..)| count < *least) {
-                best = Some((count, root, ports.clone(), more));
-            }
-            if count == 0 {
-                break;
-            }
-        }
-        best.map(|(_, root, ports, more)| (root, ports, more))
+            let ports = tools.light_trees.ports.clone();
+            (root, ports)
+        });
+        let others = |ports: &[PortId]| others(fabric, store, color, ports, trees);
+        fewest_met(branches, others).map(|(candidate, _)| candidate)
     }
 
     /// Makes one new tree for a newcomer and all groups whose trees are in its way.
@@ -298,22 +293,15 @@ impl OrderedMerge<'_> {
             if tools.union_hops.height == NO_PATH {
                 return None;
             }
-            let mut best: Option<(usize, SwitchId, Vec<PortId>, Vec<TreeIndex>)> = None;
-            for root in tools.union_hops.first_of_all(context, ROOTS) {
+            let roots = tools.union_hops.first_of_all(context, ROOTS).into_iter();
+            let whole = roots.map(|root| {
                 let terms = LightTreeTerms::new(root, &tools.union_hops);
                 tools.light_trees.build(context, &members, terms);
-                let ports = &tools.light_trees.ports;
-                let mut more = met(fabric, store, color, ports);
-                more.retain(|tree| trees.binary_search(tree).is_err());
-                let count = group_count(store, &more);
-                if best.as_ref().is_none_or(|(least, ..)| count < *least) {
-                    best = Some((count, root, ports.clone(), more));
-                }
-                if count == 0 {
-                    break;
-                }
-            }
-            let (count, root, ports, more) = best.expect("there is a root");
+                (root, tools.light_trees.ports.clone())
+            });
+            let others = |ports: &[PortId]| others(fabric, store, color, ports, &trees);
+            let best = fewest_met(whole, others);
+            let ((root, ports, more), count) = best.expect("there is a root");
             if count == 0 {
                 return Some(self.trim(color, root, &ports, trees));
             }
@@ -351,6 +339,39 @@ impl OrderedMerge<'_> {
         let groups = group_count(store, &met);
         Joined { color, root: cutting.top, ports: cutting.ports, met, groups }
     }
+}
+
+/// Lists the trees of a color that ports meet besides some, and counts their groups.
+fn others(
+    fabric: &Fabric,
+    store: &TreeStore,
+    color: u16,
+    ports: &[PortId],
+    besides: &[TreeIndex],
+) -> (Vec<TreeIndex>, usize) {
+    let mut others = met(fabric, store, color, ports);
+    others.retain(|tree| besides.binary_search(tree).is_err());
+    let groups = group_count(store, &others);
+    (others, groups)
+}
+
+/// Chooses the root and ports that meet the fewest groups besides, the first of them that meets
+/// none. Returns them with the trees that they meet, and the number of those groups.
+fn fewest_met(
+    candidates: impl Iterator<Item = (SwitchId, Vec<PortId>)>,
+    others: impl Fn(&[PortId]) -> (Vec<TreeIndex>, usize),
+) -> Option<(Candidate, usize)> {
+    let mut best: Option<(Candidate, usize)> = None;
+    for (root, ports) in candidates {
+        let (met, groups) = others(&ports);
+        if best.as_ref().is_none_or(|(_, fewest)| groups < *fewest) {
+            best = Some(((root, ports, met), groups));
+        }
+        if groups == 0 {
+            break;
+        }
+    }
+    best
 }
 
 fn group_count(store: &TreeStore, trees: &[TreeIndex]) -> usize {
