@@ -215,6 +215,11 @@ fn without_one(graph: &Graph, chance: &mut SplitMix) -> Faults {
 }
 
 #[test]
+fn plans_on_whole_fabrics() {
+    plans_are_sound(0, 0);
+}
+
+#[test]
 fn plans_on_fabrics_without_some_links() {
     plans_are_sound(1, 0);
     plans_are_sound(5, 0);
