@@ -475,9 +475,10 @@ impl Mr4lms {
             let bridge = match bridge {
                 Some(bridge) => bridge,
                 None if fabric.is_ordered() => {
-                    let (top, arch) = tools.color_trees.arch(context, tree.color, root, leaf)?;
+                    let (top, ways) =
+                        tools.color_trees.common_top(context, tree.color, root, leaf)?;
                     root = top;
-                    arch
+                    ways
                 }
                 None => return None,
             };

@@ -35,7 +35,7 @@ pub(super) struct GroupKey {
 }
 
 /// The keys with which packets are sent and believed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Keys {
     /// The present one, and the one before: others may still use that.
     current: Option<Key>,
@@ -78,20 +78,13 @@ impl fmt::Debug for GroupKey {
     }
 }
 
-impl Default for Keys {
-    /// No keys. The counter begins anywhere, so that no two processes that had one rank one after
-    /// the other use a nonce twice.
-    fn default() -> Self {
-        Self { current: None, previous: None, counter: 0 }
-    }
-}
-
 impl Keys {
     pub(super) fn current(&self) -> Option<GroupKey> {
         self.current.as_ref().map(|key| key.key)
     }
 
-    /// Uses another key from now on. Without random numbers for the counter there is none.
+    /// Uses another key from now on. The counter begins anywhere, so that no two processes that had
+    /// one rank one after the other use a nonce twice; without random numbers there is no key.
     pub(super) fn adopt(&mut self, key: GroupKey) {
         if self.current() == Some(key) {
             return;

@@ -154,7 +154,7 @@ impl ColorTreeBuilder {
 
     /// Finds a switch that two others lead up to over what is free of a color, as near to the first
     /// as can be, and returns it with the ports of both ways, rising; none if there is none.
-    pub(super) fn arch(
+    pub(super) fn common_top(
         &mut self,
         context: Context<'_>,
         color: u16,
