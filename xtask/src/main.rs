@@ -45,6 +45,8 @@ usage: cargo xtask <verb>
                     let libFuzzer look for inputs that break what tests/fuzz promises, led by the code that is
                     reached, for so many minutes each (5); needs a C++ compiler
   sim [OPTIONS]     simulate group management under faults with many seeds (--help tells more)
+  cluster-sim [OPTIONS]
+                    simulate clusters of the shipped services under faults (--help tells more)
   mutants [NAME | --sample COUNT]
                     plant bugs, or those with NAME in their names, or some drawn by chance, and demand that
                     the simulation or a named test finds each
@@ -109,7 +111,10 @@ fn main() -> Result<ExitCode> {
                 minutes.parse().with_context(|| format!("fuzz {minutes}: not minutes"))?;
             fuzz::run(&root, target, minutes)?
         }
-        ["sim", options @ ..] => steps::simulate(&root, options)?,
+        ["sim", options @ ..] => steps::simulate(&root, "fabricast-simulation", options)?,
+        ["cluster-sim", options @ ..] => {
+            steps::simulate(&root, "fabricast-cluster-simulation", options)?
+        }
         ["mutants"] => mutants::run(&root, "")?,
         ["mutants", "--sample", count] => {
             let count = count.parse().with_context(|| format!("--sample {count}: no number"))?;

@@ -112,14 +112,14 @@ pub(crate) fn check(root: &Path) -> Result<bool> {
     Ok(steps.end())
 }
 
-/// Runs the simulation of group management. `false` if a rule was broken.
+/// Runs a simulation. `false` if a rule was broken.
 ///
 /// # Errors
 ///
 /// A command that cannot be started.
-pub(crate) fn simulate(root: &Path, options: &[&str]) -> Result<bool> {
+pub(crate) fn simulate(root: &Path, package: &str, options: &[&str]) -> Result<bool> {
     let status = outside("cargo", root)
-        .args(["run", "--quiet", "--release", "--package", "fabricast-simulation", "--"])
+        .args(["run", "--quiet", "--release", "--package", package, "--"])
         .args(options)
         .status()
         .context("start cargo")?;

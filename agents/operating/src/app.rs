@@ -111,7 +111,7 @@ impl App {
         let tic = security.leader(&config.tic)?;
         let fabric =
             config.fabric.as_ref().map(|fabric| security.peer(fabric.as_str())).transpose()?;
-        let server = BoundServer::bind(config.listen)?.secured(security.clone());
+        let server = BoundServer::bind(config.listen, security.clone())?;
         let socket = config.socket.as_ref().map(|path| BoundSocket::bind(path, config.socket_mode));
         let socket = socket.transpose()?.map(|socket| socket.limited(&security));
         let memory = config.shared_memory.as_deref().filter(|_| socket.is_some());

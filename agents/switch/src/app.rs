@@ -93,7 +93,7 @@ impl App {
         driver: Arc<dyn Driver>,
     ) -> Result<Self, StartError> {
         let tic = security.leader(&config.tic).map_err(StartError::Tic)?;
-        let server = BoundServer::bind(config.listen).map_err(StartError::Bind)?.secured(security);
+        let server = BoundServer::bind(config.listen, security).map_err(StartError::Bind)?;
         let discovery_interval = config.hardware.discovery_interval();
         let switches = config.switches.unwrap_or_default();
         let granted = Arc::<GrantedTerms>::default();

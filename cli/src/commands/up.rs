@@ -93,7 +93,7 @@ impl Run for UpArgs {
         };
         block_on_threads(async {
             // First of all, so that a port in use stops everything before it has begun.
-            let front = BoundServer::bind(self.listen).map_err(|error| {
+            let front = BoundServer::bind(self.listen, Security::plaintext()).map_err(|error| {
                 Failure::from(error).hint("--listen names another address, port 0 takes a free one")
             })?;
             let address = front.address();

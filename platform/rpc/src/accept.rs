@@ -7,11 +7,12 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tokio_stream::{Stream, StreamExt};
@@ -24,6 +25,7 @@ use crate::connection::{AcceptedConnection, Transport, denied, identities_of};
 use crate::identity::{Caller, certificate_expiry};
 use crate::limits::Client;
 use crate::log_budget::LogBudget;
+use crate::network::{Arriving, Connection};
 use crate::open_connections::{OpenConnection, OpenConnections, SWEEP_INTERVAL, ShownCertificate};
 use crate::security::{Loaded, Security};
 
@@ -42,6 +44,7 @@ const ROOM_INTERVAL: Duration = Duration::from_millis(5);
 enum Arrived {
     Tcp(TcpStream),
     Local(UnixStream),
+    Simulated(Box<dyn Connection>, SocketAddr),
 }
 
 /// Accepts connections, with a TLS handshake if `security` demands certificates.
@@ -61,6 +64,16 @@ pub(crate) fn accept_local(
 ) -> ReceiverStream<io::Result<AcceptedConnection>> {
     let listener = UnixListenerStream::new(listener);
     spawn(listener.map(|stream| stream.map(Arrived::Local)), security, stop)
+}
+
+/// Accepts connections of a network other than the system's.
+pub(crate) fn accept_simulated(
+    arriving: Arriving,
+    security: Security,
+    stop: CancellationToken,
+) -> ReceiverStream<io::Result<AcceptedConnection>> {
+    let arriving = arriving.map(|one| one.map(|(stream, from)| Arrived::Simulated(stream, from)));
+    spawn(arriving, security, stop)
 }
 
 fn spawn(
@@ -143,17 +156,15 @@ impl Acceptor {
                 self.pass_on(Known { slot, open, client, caller: Caller::Unasked }, transport)
                     .await;
             }
+            Arrived::Simulated(stream, from) => {
+                self.receive_plain(Some(from), Transport::Simulated(stream)).await;
+            }
             Arrived::Tcp(stream) => {
                 let from = stream.peer_addr().ok();
-                let address =
-                    from.map_or(Client::Unknown, |from| Client::At(from.ip().to_canonical()));
-                let Some((slot, open)) = self.admit(&address).await else { return };
                 let Some(loaded) = self.security.current() else {
-                    open.identify(address, None);
-                    let (client, caller) = (Client::of(&Caller::Unasked, from), Caller::Unasked);
-                    let known = Known { slot, open, client, caller };
-                    return self.pass_on(known, Transport::Plain(stream)).await;
+                    return self.receive_plain(from, Transport::Plain(stream)).await;
                 };
+                let Some((slot, open)) = self.admit(&address_of(from)).await else { return };
                 let acceptor = self.clone();
                 tokio::spawn(async move {
                     let begun = Handshake { slot, open, from, loaded };
@@ -161,6 +172,14 @@ impl Acceptor {
                 });
             }
         }
+    }
+
+    async fn receive_plain(&self, from: Option<SocketAddr>, transport: Transport) {
+        let address = address_of(from);
+        let Some((slot, open)) = self.admit(&address).await else { return };
+        open.identify(address, None);
+        let (client, caller) = (Client::of(&Caller::Unasked, from), Caller::Unasked);
+        self.pass_on(Known { slot, open, client, caller }, transport).await;
     }
 
     /// Makes room for a connection; `None` if there is none.
@@ -248,6 +267,10 @@ struct Known {
     open: OpenConnection,
     client: Client,
     caller: Caller,
+}
+
+fn address_of(from: Option<SocketAddr>) -> Client {
+    from.map_or(Client::Unknown, |from| Client::At(from.ip().to_canonical()))
 }
 
 /// The caller that a chain of certificates names.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use hyper_util::rt::TokioIo;
 use thiserror::Error;
 use tonic::Status;
 use tonic::transport::Endpoint;
@@ -99,9 +100,19 @@ impl Peer {
             .keep_alive_timeout(Duration::from_secs(5))
             .keep_alive_while_idle(true);
         let shared: Arc<str> = address.into();
-        let channel = match security.is_mutual() {
-            false => Channel::new(endpoint.connect_lazy(), Arc::clone(&shared)),
-            true => Channel::by_role(
+        let channel = match (security.is_mutual(), security.network()) {
+            (false, None) => Channel::new(endpoint.connect_lazy(), Arc::clone(&shared)),
+            (false, Some(network)) => {
+                let connect = move |uri: http::Uri| {
+                    let address = uri.authority().map(ToString::to_string).unwrap_or_default();
+                    let connecting = network.connect(address);
+                    async move { connecting.await.map(TokioIo::new) }
+                };
+                let connector = tower::service_fn(connect);
+                let channel = endpoint.connect_with_connector_lazy(connector);
+                Channel::new(channel, Arc::clone(&shared))
+            }
+            (true, _) => Channel::by_role(
                 Box::new(move |role, is_connected| {
                     let security = security.clone();
                     let connect = move |uri: http::Uri| {

@@ -22,6 +22,7 @@ use tonic::transport::server::Connected;
 use crate::client_limiter::{ConnectionInfo, ConnectionPermit};
 use crate::identity::{Caller, Identity, Role, certificate_identities};
 use crate::local_process::LocalProcess;
+use crate::network::Connection;
 use crate::open_connections::OpenConnection;
 use crate::security::Security;
 
@@ -40,6 +41,7 @@ pub(crate) enum Transport {
     Plain(TcpStream),
     Secured(Box<server::TlsStream<TcpStream>>),
     Local(UnixStream),
+    Simulated(Box<dyn Connection>),
 }
 
 impl AcceptedConnection {
@@ -68,7 +70,7 @@ impl Connected for AcceptedConnection {
     fn connect_info(&self) -> ConnectionInfo {
         let process = match &self.transport {
             Transport::Local(stream) => stream.peer_cred().ok().map(LocalProcess::from),
-            Transport::Plain(_) | Transport::Secured(_) => None,
+            Transport::Plain(_) | Transport::Secured(_) | Transport::Simulated(_) => None,
         };
         self.permit.info(self.caller.clone(), process, self.open.usage())
     }
@@ -121,6 +123,17 @@ pub(crate) async fn secure(
     TlsConnector::from(config).connect(name, stream).await
 }
 
+impl Transport {
+    fn stream(&mut self) -> Pin<&mut dyn Connection> {
+        match self {
+            Self::Plain(stream) => Pin::new(stream),
+            Self::Secured(stream) => Pin::new(stream),
+            Self::Local(stream) => Pin::new(stream),
+            Self::Simulated(stream) => Pin::new(stream),
+        }
+    }
+}
+
 impl AsyncRead for AcceptedConnection {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -130,11 +143,7 @@ impl AsyncRead for AcceptedConnection {
         let connection = self.get_mut();
         connection.poll_closing(context)?;
         let before = buffer.filled().len();
-        let read = match &mut connection.transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
-            Transport::Secured(stream) => Pin::new(stream).poll_read(context, buffer),
-            Transport::Local(stream) => Pin::new(stream).poll_read(context, buffer),
-        };
+        let read = connection.transport.stream().poll_read(context, buffer);
         connection.open.received(buffer.filled().len().saturating_sub(before));
         read
     }
@@ -148,11 +157,7 @@ impl AsyncWrite for AcceptedConnection {
     ) -> Poll<io::Result<usize>> {
         let connection = self.get_mut();
         connection.poll_closing(context)?;
-        match &mut connection.transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Transport::Secured(stream) => Pin::new(stream).poll_write(context, bytes),
-            Transport::Local(stream) => Pin::new(stream).poll_write(context, bytes),
-        }
+        connection.transport.stream().poll_write(context, bytes)
     }
 
     fn poll_write_vectored(
@@ -162,11 +167,7 @@ impl AsyncWrite for AcceptedConnection {
     ) -> Poll<io::Result<usize>> {
         let connection = self.get_mut();
         connection.poll_closing(context)?;
-        match &mut connection.transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
-            Transport::Secured(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
-            Transport::Local(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
-        }
+        connection.transport.stream().poll_write_vectored(context, bytes)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -174,22 +175,15 @@ impl AsyncWrite for AcceptedConnection {
             Transport::Plain(stream) => stream.is_write_vectored(),
             Transport::Secured(stream) => stream.is_write_vectored(),
             Transport::Local(stream) => stream.is_write_vectored(),
+            Transport::Simulated(stream) => stream.is_write_vectored(),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_flush(context),
-            Transport::Secured(stream) => Pin::new(stream).poll_flush(context),
-            Transport::Local(stream) => Pin::new(stream).poll_flush(context),
-        }
+        self.get_mut().transport.stream().poll_flush(context)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Transport::Secured(stream) => Pin::new(stream).poll_shutdown(context),
-            Transport::Local(stream) => Pin::new(stream).poll_shutdown(context),
-        }
+        self.get_mut().transport.stream().poll_shutdown(context)
     }
 }

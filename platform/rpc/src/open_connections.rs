@@ -9,11 +9,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use rustls::CertificateError;
 use rustls::pki_types::{CertificateDer, UnixTime};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::Client;

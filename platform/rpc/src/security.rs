@@ -19,6 +19,7 @@ use crate::certificates::{
 };
 use crate::identity::{Identity, certificate_identities};
 use crate::limits::{Limits, LiveLimits};
+use crate::network::Network;
 use crate::open_connections::CERTIFICATE_AGE;
 
 /// HTTP/2, the only protocol of gRPC.
@@ -34,6 +35,8 @@ pub struct Security {
     local: bool,
     /// Time after which certificates of connections are checked again.
     certificate_age: Option<Duration>,
+    /// `None` for the network of the system.
+    network: Option<Arc<dyn Network>>,
 }
 
 /// TLS settings made of the files.
@@ -57,6 +60,12 @@ impl Security {
     #[must_use]
     pub fn local() -> Self {
         Self { local: true, ..Self::default() }
+    }
+
+    /// Plain text over a network other than the system's.
+    #[must_use]
+    pub fn over(network: Arc<dyn Network>) -> Self {
+        Self { network: Some(network), ..Self::default() }
     }
 
     /// TLS with a certificate at both ends.
@@ -97,6 +106,10 @@ impl Security {
     /// The same limits without certificates, for a socket of this machine.
     pub(crate) fn for_socket(&self) -> Self {
         Self { limits: self.limits.clone(), ..Self::default() }
+    }
+
+    pub(crate) fn network(&self) -> Option<Arc<dyn Network>> {
+        self.network.clone()
     }
 
     pub(crate) fn limits(&self) -> LiveLimits {

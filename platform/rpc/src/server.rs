@@ -256,32 +256,29 @@ impl Services {
 /// A listener that does not serve yet.
 #[derive(Debug)]
 pub struct BoundServer {
-    incoming: TcpIncoming,
+    /// `None` if it listens in the network of `security`.
+    incoming: Option<TcpIncoming>,
     address: SocketAddr,
     security: Security,
 }
 
 impl BoundServer {
-    /// Binds the address; port 0 picks a free one.
+    /// Binds the address; port 0 picks a free one. Demands certificates and applies limits as
+    /// `security` has them.
     ///
     /// # Errors
     ///
     /// [`BindError`] names the address and the system's reason, such as "address in use".
-    pub fn bind(address: SocketAddr) -> Result<Self, BindError> {
+    pub fn bind(address: SocketAddr, security: Security) -> Result<Self, BindError> {
+        if security.network().is_some() {
+            return Ok(Self { incoming: None, address, security });
+        }
         let failed = |source| BindError { address, source };
         let incoming = TcpIncoming::bind(address)
             .map_err(|error| failed(error.into()))?
             .with_nodelay(Some(true));
         let address = incoming.local_addr().map_err(|error| failed(error.into()))?;
-        Ok(Self { incoming, address, security: Security::plaintext() })
-    }
-
-    /// Demands certificates and applies limits as `security` has them. Without this, the server is
-    /// in plain text with default limits.
-    #[must_use]
-    pub fn secured(mut self, security: Security) -> Self {
-        self.security = security;
-        self
+        Ok(Self { incoming: Some(incoming), address, security })
     }
 
     /// The address that clients use.
@@ -298,8 +295,15 @@ impl BoundServer {
     ///
     /// [`ServeError`] when the transport fails; never because of a client.
     pub fn serve(self, services: Services, stop: CancellationToken) -> BoxFuture<(), ServeError> {
-        let incoming = accept::accept(self.incoming, self.security, stop.clone());
-        Box::pin(serve_incoming(incoming, self.address.to_string(), services, stop))
+        let Self { incoming, address, security } = self;
+        let incoming = match (incoming, security.network()) {
+            (None, Some(network)) => {
+                accept::accept_simulated(network.listen(address), security, stop.clone())
+            }
+            (Some(incoming), _) => accept::accept(incoming, security, stop.clone()),
+            (None, None) => unreachable!("a server listens in one network"),
+        };
+        Box::pin(serve_incoming(incoming, address.to_string(), services, stop))
     }
 }
 

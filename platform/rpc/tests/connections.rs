@@ -20,7 +20,7 @@ const DAY: time::Duration = time::Duration::days(1);
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 fn serve(security: Security) -> (SocketAddr, DropGuard) {
-    let bound = BoundServer::bind(([127, 0, 0, 1], 0).into()).unwrap().secured(security);
+    let bound = BoundServer::bind(([127, 0, 0, 1], 0).into(), security).unwrap();
     let (address, stop) = (bound.address(), CancellationToken::new());
     let serving = bound.serve(Services::new("tic"), stop.clone());
     tokio::spawn(async move { serving.await.unwrap() });

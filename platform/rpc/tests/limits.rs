@@ -43,7 +43,7 @@ const FEW: Limits = Limits {
 
 /// Serves until the guard is dropped; answers the address.
 fn serve(security: Security) -> (String, DropGuard) {
-    let bound = BoundServer::bind(([127, 0, 0, 1], 0).into()).unwrap().secured(security);
+    let bound = BoundServer::bind(([127, 0, 0, 1], 0).into(), security).unwrap();
     let (address, stop) = (bound.address().to_string(), CancellationToken::new());
     let serving = bound.serve(Services::new("tic"), stop.clone());
     tokio::spawn(async move { serving.await.unwrap() });
@@ -269,7 +269,7 @@ async fn health_tells_if_a_part_is_ready() {
         Box::pin(async move { asked.load(Ordering::Relaxed) })
     });
     let (bound, stop) =
-        (BoundServer::bind(([127, 0, 0, 1], 0).into()).unwrap(), CancellationToken::new());
+        (BoundServer::bind(([127, 0, 0, 1], 0).into(), Security::plaintext()).unwrap(), CancellationToken::new());
     let address = bound.address().to_string();
     let (_, server) = tonic_health::server::health_reporter();
     // Any service will do; this one is named like those of others.

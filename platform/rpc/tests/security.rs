@@ -77,7 +77,7 @@ struct Server {
 }
 
 fn serve(security: Security) -> Server {
-    let bound = BoundServer::bind(([127, 0, 0, 1], 0).into()).expect("a port").secured(security);
+    let bound = BoundServer::bind(([127, 0, 0, 1], 0).into(), security).expect("a port");
     let (address, stop) = (bound.address(), CancellationToken::new());
     let serving = bound.serve(Services::new("tic"), stop.clone());
     tokio::spawn(async move { serving.await.expect("serves") });

@@ -1,11 +1,12 @@
 //! The clock of the embedded store, an argument so that tests of leases need not wait.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 /// A monotonic clock. Only differences between two readings mean anything.
-pub trait Clock: Send + Sync + 'static {
+pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// Returns the time since some fixed moment.
     fn now(&self) -> Duration;
 }

@@ -190,7 +190,7 @@ async fn the_change_log_stays_within_its_bound() {
 }
 
 /// Stops the writer whenever it looks at the time, until the gate is open.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct GateClock {
     open: Mutex<bool>,
     opened: Condvar,

@@ -95,7 +95,7 @@ impl App {
         graph: Arc<Graph>,
         queue: usize,
     ) -> Result<Self, StartError> {
-        let server = BoundServer::bind(config.listen).map_err(StartError)?.secured(security);
+        let server = BoundServer::bind(config.listen, security).map_err(StartError)?;
         let mut emulator = Emulator::new(graph, config.tables, config.colors);
         emulator.set_aggregation_limits(AggregationLimits {
             entries: config.aggregation_entries,

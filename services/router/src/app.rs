@@ -81,7 +81,7 @@ impl App {
         let tic = security.leader(&config.tic)?;
         let agents = config.switch_agents.iter().map(|agent| security.peer(agent.as_str()));
         let agents = agents.collect::<Result<_, _>>()?;
-        let server = BoundServer::bind(config.listen)?.secured(security);
+        let server = BoundServer::bind(config.listen, security)?;
         let (sender, queries) = mpsc::channel(QUEUE);
         let active = ActiveRouter::default();
         let (plans, figures) = (Computations::new(), Computations::new());

@@ -43,7 +43,6 @@ use tonic::codegen::BoxFuture;
 use crate::api::gate::LeaderGate;
 use crate::api::term_holder::ActiveRouter;
 use crate::api::tic::Tic;
-use crate::clock::BootClock;
 use crate::config::Setup;
 use crate::domain::topology::TopologySource;
 use crate::leadership::election::{Candidate, LeaderLease};
@@ -98,7 +97,7 @@ impl App {
     ///
     /// [`StartError`] names what is not available.
     pub async fn bind(setup: Setup) -> Result<Self, StartError> {
-        let server = BoundServer::bind(setup.config.listen)?.secured(setup.security.clone());
+        let server = BoundServer::bind(setup.config.listen, setup.security.clone())?;
         let store = setup.config.store.open(store_options()).await?;
         if setup.config.store.is_shared() {
             Self::elected(server, store, setup)
@@ -114,7 +113,7 @@ impl App {
     ///
     /// [`StartError`] names what is not available.
     pub async fn bind_with_store(setup: Setup, store: Arc<dyn Store>) -> Result<Self, StartError> {
-        let server = BoundServer::bind(setup.config.listen)?.secured(setup.security.clone());
+        let server = BoundServer::bind(setup.config.listen, setup.security.clone())?;
         Self::sole(server, store, setup).await
     }
 
@@ -125,7 +124,7 @@ impl App {
     ///
     /// [`StartError`] names what is not available.
     pub fn bind_sharing(setup: Setup, store: Arc<dyn Store>) -> Result<Self, StartError> {
-        let server = BoundServer::bind(setup.config.listen)?.secured(setup.security.clone());
+        let server = BoundServer::bind(setup.config.listen, setup.security.clone())?;
         Self::elected(server, store, setup)
     }
 
@@ -154,7 +153,7 @@ impl App {
         let bound = server.address().to_string();
         let address = setup.config.advertise.as_ref().map_or(bound, ToString::to_string);
         let lease_time = setup.config.leader_lease;
-        let clock = Arc::new(BootClock);
+        let clock = Arc::clone(&setup.lease_clock);
         let candidate = Candidate { store: Arc::clone(&store), address, lease_time, clock };
         let builder = term_builder(store, setup);
         // Without a topology of its own it does not know which one the copied records belong to.

@@ -1,11 +1,15 @@
 //! Settings of a TIC with what a program reads for it.
 
+use std::sync::Arc;
+
 use fabricast_collectives::CostParameters;
 use fabricast_config::TicConfig;
 use fabricast_groups::directory::Limits;
 use fabricast_routing::EngineOptions;
 use fabricast_rpc::Security;
+use fabricast_store::Clock;
 
+use crate::clock::BootClock;
 use crate::domain::topology::TopologySource;
 
 /// Settings of a TIC with what a program reads for it.
@@ -23,6 +27,8 @@ pub struct Setup {
     pub order_queue: usize,
     /// Messages a watch may be behind before it is cut off.
     pub watch_queue: usize,
+    /// Clock of the leader's lease; must count the time in which this machine is suspended.
+    pub lease_clock: Arc<dyn Clock>,
 }
 
 impl Setup {
@@ -36,6 +42,7 @@ impl Setup {
             parameters: CostParameters::PAPER,
             order_queue: 8_192,
             watch_queue: 1_024,
+            lease_clock: Arc::new(BootClock),
         }
     }
 

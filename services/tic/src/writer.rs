@@ -17,7 +17,7 @@ pub(crate) mod state;
 pub(crate) mod traced;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fabricast_groups::directory::Directory;
 use fabricast_groups::record::Change;
@@ -25,6 +25,7 @@ use fabricast_store::{Expected, StoreError, Txn, TxnOutcome};
 use fabricast_telemetry::metrics::{
     TIC_CHANGES, TIC_COMMITS, TIC_STORE_FAILURES, TIC_TRANSACTIONS,
 };
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::audit;

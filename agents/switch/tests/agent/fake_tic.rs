@@ -29,7 +29,7 @@ pub(crate) struct FakeTic {
 
 impl FakeTic {
     pub(crate) fn start(listen: SocketAddr) -> Self {
-        let server = BoundServer::bind(listen).expect("the address is free");
+        let server = BoundServer::bind(listen, Security::plaintext()).expect("the address is free");
         let address = server.address();
         let (sender, reports) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();

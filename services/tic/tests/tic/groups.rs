@@ -182,7 +182,7 @@ async fn the_services_may_be_served_at_one_more_address() {
     let services = app.services();
     let stop = CancellationToken::new();
     let running = tokio::spawn(app.run(stop.clone()));
-    let other = BoundServer::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let other = BoundServer::bind("127.0.0.1:0".parse().unwrap(), Security::plaintext()).unwrap();
     let mut client = crate::harness::client(&other.address().to_string());
     let serving = tokio::spawn(other.serve(services, stop.clone()));
     let request = registration(0, "127.0.0.1:1", 1);

@@ -25,7 +25,7 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) fn start() -> Self {
-        let server = BoundServer::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let server = BoundServer::bind("127.0.0.1:0".parse().unwrap(), Security::plaintext()).unwrap();
         let address = server.address().to_string();
         let (asked, probes) = mpsc::unbounded_channel();
         let (told, hints) = mpsc::unbounded_channel();

@@ -30,7 +30,7 @@ async fn up() -> (Cluster, String) {
         socket: None,
         strict: true,
     };
-    let front = BoundServer::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let front = BoundServer::bind("127.0.0.1:0".parse().unwrap(), Security::plaintext()).unwrap();
     let address = front.address().to_string();
     let cluster = Cluster::start(layout).await.unwrap();
     cluster.serve_at(front).await;

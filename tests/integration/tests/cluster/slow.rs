@@ -144,7 +144,7 @@ impl Snail {
         let cluster = Cluster::start(layout).await;
         let (slow, power) = (Slow::default(), CancellationToken::new());
         let probes = Arc::clone(&slow.probes);
-        let server = BoundServer::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let server = BoundServer::bind("127.0.0.1:0".parse().unwrap(), Security::plaintext()).unwrap();
         let node = v1::Node {
             name: "snail".to_owned(),
             address: server.address().to_string(),

@@ -59,7 +59,7 @@ fn join(endpoint: &str) -> JoinCall {
 
 /// The status of a process's join that the TIC answers with `refusal`.
 async fn joined(refusal: Status) -> Status {
-    let server = BoundServer::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let server = BoundServer::bind("127.0.0.1:0".parse().unwrap(), Security::plaintext()).unwrap();
     let test = agent_with_tic(&server.address().to_string());
     let services = Services::new("tic").with(RefusingTic(refusal));
     let stop = CancellationToken::new();

@@ -156,7 +156,7 @@ impl FabricService for Reluctant {
 #[tokio::test]
 async fn the_stream_asks_again_for_what_was_refused_and_carries_packets() {
     let (heard, mut requests) = mpsc::channel(16);
-    let server = BoundServer::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let server = BoundServer::bind("127.0.0.1:0".parse().unwrap(), Security::plaintext()).unwrap();
     let fabric = server.address().to_string();
     let services =
         Services::new("fabric").with(FabricServiceServer::new(Reluctant { refusals: 2, heard }));
