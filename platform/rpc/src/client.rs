@@ -132,6 +132,11 @@ impl Peer {
         Ok(Self { channel, address: shared })
     }
 
+    /// Returns whether calls of both go over the same connection.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.address, &other.address)
+    }
+
     /// The address, for logs.
     #[must_use]
     pub fn address(&self) -> &str {

@@ -57,6 +57,21 @@ impl Peers {
     }
 }
 
+impl Peers {
+    /// Replaces a channel on which a call was not answered, unless that has been done: its
+    /// connection may be dead though the server is not, as after a failure of the network. Calls
+    /// under way are left alone.
+    pub fn renew(&self, silent: &Peer) {
+        let mut known = self.known.lock();
+        let Some((peer, _)) = known.peers.get_mut(silent.address()) else { return };
+        if peer.is_same(silent)
+            && let Ok(new) = self.security.peer(silent.address())
+        {
+            *peer = new;
+        }
+    }
+}
+
 impl Known {
     fn forget_half(&mut self) {
         let mut uses: Vec<u64> = self.peers.values().map(|(_, used)| *used).collect();
@@ -70,6 +85,18 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_silent_channel_is_replaced_once() {
+        let peers = Peers::new(Security::plaintext());
+        let old = peers.get("127.0.0.1:7404").unwrap();
+        assert!(peers.get("127.0.0.1:7404").unwrap().is_same(&old));
+        peers.renew(&old);
+        let new = peers.get("127.0.0.1:7404").unwrap();
+        assert!(!new.is_same(&old));
+        peers.renew(&old);
+        assert!(peers.get("127.0.0.1:7404").unwrap().is_same(&new));
+    }
 
     #[tokio::test]
     async fn channels_are_bounded_and_the_ones_in_use_are_kept() {

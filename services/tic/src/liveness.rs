@@ -181,13 +181,14 @@ impl Liveness {
         let address = self.records.read(|directory| Some(directory.node(&life.0)?.address.clone()));
         // The watch gives the verdict by its own clock; before that a late answer still counts.
         let probing = self.config.detector.probing;
-        let timeout = probing.timeout.saturating_mul(probing.attempts.saturating_mul(LATE));
+        let patience = probing.timeout.saturating_mul(probing.attempts.saturating_mul(LATE));
+        let limits = [probing.timeout, patience];
         let peers = Arc::clone(&self.peers);
         async move {
             let alive = match address {
                 Some(address) => {
                     let (address, node) = (address.as_str(), life.0.as_str());
-                    peers.probe(address, node, life.1.0, timeout).await
+                    peers.probe(address, node, life.1.0, limits).await
                 }
                 None => false,
             };

@@ -1,4 +1,4 @@
-//! What must hold when everything is healed, asked of the services as any client would.
+//! Checks of a healed cluster, made by calls as any client makes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -3,9 +3,10 @@
 //!
 //! TICs, route services, operating agents with group agents, the switch agent and the emulated
 //! fabric run as [`turmoil`] hosts, each in a runtime of its own; nothing of them is a model. Only
-//! the store that the TICs share ([`SharedStore`]) and the network are. Read [`run()`] first. A seed
-//! decides the faults, the delays and what the programs do, but not the order of tasks that are
-//! ready at the same time, so a run may differ from the last one with its seed.
+//! the store that the TICs share ([`SharedStore`]) and the network are. Read [`run()`] first.
+//!
+//! A seed decides the faults, the delays and what the programs do, but not the order of tasks that
+//! are ready at the same time, so a run may differ from the last one with its seed.
 
 mod checks;
 mod network;

@@ -124,7 +124,7 @@ impl Clock for SimulatedClock {
     }
 }
 
-/// What all parts of a cluster share.
+/// State that all parts of a cluster share.
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
     graph: Arc<Graph>,

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// A process in a group: node, group, process.
 pub(crate) type Key = (String, String, String);
 
-/// What a program knows of its membership.
+/// Membership of a process as its program knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The last join was acknowledged.

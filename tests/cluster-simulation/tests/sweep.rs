@@ -3,7 +3,11 @@
 use fabricast_cluster_simulation::{FaultProfile, Scenario, Summary, run};
 
 fn keeps_its_promises(profile: FaultProfile) {
-    let scenario = Scenario::draw(0, profile);
+    keeps_its_promises_with(0, profile);
+}
+
+fn keeps_its_promises_with(seed: u64, profile: FaultProfile) {
+    let scenario = Scenario::draw(seed, profile);
     let summary: Summary = run(&scenario).unwrap_or_else(|error| {
         panic!("{error}\n{scenario:#?}");
     });
@@ -20,6 +24,12 @@ fn services_that_crash_lose_nothing() {
 #[test]
 fn services_that_are_cut_off_lose_nothing() {
     keeps_its_promises(FaultProfile::Cuts);
+}
+
+/// docs/simulation.md, "Bugs it has found".
+#[test]
+fn nodes_are_kept_when_their_connections_recover_one_by_one() {
+    keeps_its_promises_with(7, FaultProfile::Cuts);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fabricast_proto::v1;
-use fabricast_rpc::{Peers, Security};
+use fabricast_rpc::{Peers, Security, reason_of};
 use v1::group_agent_service_client::GroupAgentServiceClient;
 use v1::operating_agent_service_client::OperatingAgentServiceClient;
 
@@ -16,19 +16,26 @@ impl NodePeers {
         Self(Peers::new(security))
     }
 
-    /// Probes a node once; returns whether it still has this incarnation.
+    /// Probes a node; returns whether it still has this incarnation. Without an answer in time it
+    /// is asked once more over a new connection, for as long again as `patience` says.
     pub(crate) async fn probe(
         &self,
         address: &str,
         node: &str,
         incarnation: u64,
-        timeout: Duration,
+        [timeout, patience]: [Duration; 2],
     ) -> bool {
-        let Ok(peer) = self.0.get(address) else { return false };
-        let mut client = OperatingAgentServiceClient::new(peer.channel());
-        let request = v1::ProbeNodeRequest { node: node.to_owned() };
-        let answer = tokio::time::timeout(timeout, client.probe_node(request)).await;
-        matches!(answer, Ok(Ok(answer)) if answer.get_ref().incarnation == incarnation)
+        for limit in [timeout, patience] {
+            let Ok(peer) = self.0.get(address) else { return false };
+            let mut client = OperatingAgentServiceClient::new(peer.channel());
+            let request = v1::ProbeNodeRequest { node: node.to_owned() };
+            match tokio::time::timeout(limit, client.probe_node(request)).await {
+                Ok(Ok(answer)) => return answer.get_ref().incarnation == incarnation,
+                Ok(Err(status)) if reason_of(&status).is_some() => return false,
+                Ok(Err(_)) | Err(_) => self.0.renew(&peer),
+            }
+        }
+        false
     }
 
     /// Notifies a host of group agents of groups to fetch; best effort.
