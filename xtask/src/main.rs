@@ -111,10 +111,7 @@ fn main() -> Result<ExitCode> {
                 minutes.parse().with_context(|| format!("fuzz {minutes}: not minutes"))?;
             fuzz::run(&root, target, minutes)?
         }
-        ["sim", options @ ..] => steps::simulate(&root, "fabricast-simulation", options)?,
-        ["cluster-sim", options @ ..] => {
-            steps::simulate(&root, "fabricast-cluster-simulation", options)?
-        }
+        [verb @ ("sim" | "cluster-sim"), options @ ..] => steps::simulate(&root, verb, options)?,
         ["mutants"] => mutants::run(&root, "")?,
         ["mutants", "--sample", count] => {
             let count = count.parse().with_context(|| format!("--sample {count}: no number"))?;

@@ -114,10 +114,15 @@ pub(crate) fn check(root: &Path) -> Result<bool> {
 
 /// Runs a simulation. `false` if a rule was broken.
 ///
+/// - `verb`: `sim` or `cluster-sim`.
+///
 /// # Errors
 ///
 /// A command that cannot be started.
-pub(crate) fn simulate(root: &Path, package: &str, options: &[&str]) -> Result<bool> {
+pub(crate) fn simulate(root: &Path, verb: &str, options: &[&str]) -> Result<bool> {
+    // Named, or the features of all other packages would count, too.
+    let of_clusters = verb == "cluster-sim";
+    let package = if of_clusters { "fabricast-cluster-simulation" } else { "fabricast-simulation" };
     let status = outside("cargo", root)
         .args(["run", "--quiet", "--release", "--package", package, "--"])
         .args(options)

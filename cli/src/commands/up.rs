@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fabricast_routing::mgid_space;
-use fabricast_rpc::BoundServer;
+use fabricast_rpc::{BoundServer, Security};
 use fabricast_tic::StoreLocation;
 
 use crate::args::{EngineArgs, colors};

@@ -15,7 +15,8 @@ pub trait Connection: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin + 'stat
 impl<T: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin + 'static> Connection for T {}
 
 /// Connections that clients have opened, each with the client's address.
-pub type Arriving = Pin<Box<dyn Stream<Item = io::Result<(Box<dyn Connection>, SocketAddr)>> + Send>>;
+pub type Arriving =
+    Pin<Box<dyn Stream<Item = io::Result<(Box<dyn Connection>, SocketAddr)>> + Send>>;
 
 /// A network as one machine sees it.
 pub trait Network: fmt::Debug + Send + Sync + 'static {

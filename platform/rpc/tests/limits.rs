@@ -268,8 +268,10 @@ async fn health_tells_if_a_part_is_ready() {
         let asked = Arc::clone(&asked);
         Box::pin(async move { asked.load(Ordering::Relaxed) })
     });
-    let (bound, stop) =
-        (BoundServer::bind(([127, 0, 0, 1], 0).into(), Security::plaintext()).unwrap(), CancellationToken::new());
+    let (bound, stop) = (
+        BoundServer::bind(([127, 0, 0, 1], 0).into(), Security::plaintext()).unwrap(),
+        CancellationToken::new(),
+    );
     let address = bound.address().to_string();
     let (_, server) = tonic_health::server::health_reporter();
     // Any service will do; this one is named like those of others.

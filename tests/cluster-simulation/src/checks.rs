@@ -120,9 +120,9 @@ impl Checker {
             }
             let request = v1::ListMembershipsRequest::default();
             let answer = agent(index).list_memberships(request).await.map_err(text)?.into_inner();
-            hosted.extend(answer.memberships.into_iter().map(|one| {
-                (one.gn, one.pn, one.node, one.process)
-            }));
+            hosted.extend(
+                answer.memberships.into_iter().map(|one| (one.gn, one.pn, one.node, one.process)),
+            );
         }
         same("operating agents", &recorded, &hosted)?;
         for group in groups {

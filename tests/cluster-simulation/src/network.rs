@@ -44,7 +44,8 @@ async fn accept(address: SocketAddr, sender: mpsc::Sender<Arrived>) {
             accepted = listener.accept() => accepted,
             () = sender.closed() => return,
         };
-        let arrived = accepted.map(|(stream, from)| (Box::new(stream) as Box<dyn Connection>, from));
+        let arrived =
+            accepted.map(|(stream, from)| (Box::new(stream) as Box<dyn Connection>, from));
         if sender.send(arrived).await.is_err() {
             return;
         }

@@ -59,21 +59,17 @@ pub(crate) fn agent(index: usize) -> OperatingAgentServiceClient<Channel> {
 /// Joins and leaves at all nodes until the faults end; returns the number of acknowledged calls.
 pub(crate) async fn run(seed: u64, history: &History) -> u64 {
     let mut programs = tokio::task::JoinSet::new();
+    let mut seeds = SplitMix::new(seed);
     for index in 0..AGENTS {
         for node in nodes_of(index) {
-            let own = SplitMix::new(seed ^ (u64::from(programs.len() as u32) << 32)).bits();
-            programs.spawn(run_program(index, node, SplitMix::new(own), history.clone()));
+            let chance = SplitMix::new(seeds.bits());
+            programs.spawn(run_program(index, node, chance, history.clone()));
         }
     }
     programs.join_all().await.into_iter().sum()
 }
 
-async fn run_program(
-    index: usize,
-    node: String,
-    mut chance: SplitMix,
-    history: History,
-) -> u64 {
+async fn run_program(index: usize, node: String, mut chance: SplitMix, history: History) -> u64 {
     let (mut agent, mut acknowledged) = (agent(index), 0);
     while turmoil::sim_elapsed().is_some_and(|now| now < STORM_ENDS) {
         sleep(Duration::from_millis(u64::from(50 + chance.below(900)))).await;

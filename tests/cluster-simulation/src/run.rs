@@ -120,7 +120,11 @@ impl Storm {
                     self.cluster.links[tic].set(|faults| faults.cut = is_on);
                 }
                 Fault::StoreDelay(tic, delay) if due(timed.begins) || due(timed.ends) => {
-                    let delay = if is_on { Duration::from_millis(u64::from(delay)) } else { Duration::ZERO };
+                    let delay = if is_on {
+                        Duration::from_millis(u64::from(delay))
+                    } else {
+                        Duration::ZERO
+                    };
                     self.cluster.links[tic].set(|faults| faults.delay = delay);
                 }
                 Fault::StoreLoss(tic, calls, lose_answers) if due(timed.begins) => {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use fabricast_proto::v1;
-use fabricast_rpc::{BoundServer, Services};
+use fabricast_rpc::{BoundServer, Security, Services};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

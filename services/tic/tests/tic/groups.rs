@@ -1,7 +1,7 @@
 //! Joining, leaving, deleting and listing.
 
 use fabricast_proto::v1;
-use fabricast_rpc::BoundServer;
+use fabricast_rpc::{BoundServer, Security};
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
 

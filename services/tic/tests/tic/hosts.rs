@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use fabricast_proto::v1;
-use fabricast_rpc::{BoundServer, Services};
+use fabricast_rpc::{BoundServer, Security, Services};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::body::Body;
@@ -25,7 +25,8 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) fn start() -> Self {
-        let server = BoundServer::bind("127.0.0.1:0".parse().unwrap(), Security::plaintext()).unwrap();
+        let server =
+            BoundServer::bind("127.0.0.1:0".parse().unwrap(), Security::plaintext()).unwrap();
         let address = server.address().to_string();
         let (asked, probes) = mpsc::unbounded_channel();
         let (told, hints) = mpsc::unbounded_channel();

@@ -6,7 +6,7 @@ use fabricast_cli::Topology;
 use fabricast_cli::cluster::{Cluster, Layout};
 use fabricast_integration::soon;
 use fabricast_routing::{EngineKind, EngineOptions};
-use fabricast_rpc::{BoundServer, Peer};
+use fabricast_rpc::{BoundServer, Peer, Security};
 use fabricast_topology::TableKind;
 use prost::Message;
 use prost_reflect::DescriptorPool;

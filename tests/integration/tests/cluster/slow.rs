@@ -9,7 +9,7 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::operating_agent_service_server::{
     OperatingAgentService, OperatingAgentServiceServer,
 };
-use fabricast_rpc::{BoundServer, Services, request_id};
+use fabricast_rpc::{BoundServer, Security, Services, request_id};
 use tokio_util::sync::CancellationToken;
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
@@ -144,7 +144,8 @@ impl Snail {
         let cluster = Cluster::start(layout).await;
         let (slow, power) = (Slow::default(), CancellationToken::new());
         let probes = Arc::clone(&slow.probes);
-        let server = BoundServer::bind("127.0.0.1:0".parse().unwrap(), Security::plaintext()).unwrap();
+        let server =
+            BoundServer::bind("127.0.0.1:0".parse().unwrap(), Security::plaintext()).unwrap();
         let node = v1::Node {
             name: "snail".to_owned(),
             address: server.address().to_string(),

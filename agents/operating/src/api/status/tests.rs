@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use fabricast_groups::command::GroupSpec;
 use fabricast_groups::names::{EndpointName, GroupName, ProcessName, RequestId};
 use fabricast_groups::operating::JoinCall;
-use fabricast_rpc::{BoundServer, Reason, Services, reason_of};
+use fabricast_rpc::{BoundServer, Reason, Security, Services, reason_of};
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};

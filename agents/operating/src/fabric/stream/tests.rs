@@ -3,7 +3,7 @@
 use fabricast_groups::names::EndpointName;
 use fabricast_groups::record::Colors;
 use fabricast_proto::v1::fabric_service_server::{FabricService, FabricServiceServer};
-use fabricast_rpc::{BoundServer, Services};
+use fabricast_rpc::{BoundServer, Security, Services};
 use fabricast_topology::Mgid;
 use tokio_util::sync::CancellationToken;
 use tonic::codegen::BoxStream;
