@@ -11,7 +11,8 @@ use anyhow::{Context, Result};
 use crate::{outside, python};
 
 const FOLDER: &str = "deploy/kubernetes";
-const OVERLAYS: [&str; 3] = ["dev", "production", "monitored"];
+const OVERLAYS: [&str; 6] =
+    ["dev", "production", "monitored", "cert-manager", "infiniband", "openflow"];
 
 /// Renders and checks the overlays. `false` if one is not as it must be.
 ///
