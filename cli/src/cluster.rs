@@ -13,6 +13,8 @@ use fabricast_config::{
     RawFabricConfig, RawNode, RawOperatingAgentConfig, RawRouterConfig, RawSwitchAgentConfig,
     RawTicConfig, Role, TicConfig, checked,
 };
+use fabricast_proto::v1;
+use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_routing::{EngineKind, EngineOptions, mgid_space};
 use fabricast_rpc::{BoundServer, Peer, Security, Services};
 use fabricast_tic::{Setup, StoreLocation, TopologySource};
@@ -36,6 +38,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_millis(100);
 const PROBE_ATTEMPTS: u32 = 2;
 /// Factor on all timeouts where the machine may be overloaded.
 const LENIENCE: u32 = 10;
+/// Time between two looks at which nodes are registered.
+const READY_PACE: Duration = Duration::from_millis(20);
 /// Time that old table entries stay after senders have learned their new color.
 const DRAIN: Duration = Duration::from_millis(250);
 /// Interval at which the route service reads all tables back.
@@ -224,6 +228,28 @@ impl Cluster {
         let (services, stop) = (self.services.clone(), self.stop.clone());
         let mut parts = self.parts.lock().await;
         run(&mut parts, &stop, "front", |stop| server.serve(services, stop));
+    }
+
+    /// Waits until the TIC has the records of all nodes: a group may have any of them from then on.
+    ///
+    /// # Errors
+    ///
+    /// The TIC cannot be called at its address.
+    pub async fn ready(&self) -> Result<(), Failure> {
+        let mut tic = TicServiceClient::new(Peer::new(&self.tic.to_string())?.channel());
+        let (mut registered, mut page_token) = (0, String::new());
+        while registered < self.nodes.len() {
+            let request = v1::ListNodesRequest { page_token, ..v1::ListNodesRequest::default() };
+            // One that does not lead yet refuses.
+            let page = tic.list_nodes(request).await.map(tonic::Response::into_inner);
+            let page = page.unwrap_or_default();
+            (registered, page_token) = (registered + page.nodes.len(), page.next_page_token);
+            if page_token.is_empty() && registered < self.nodes.len() {
+                registered = 0;
+                tokio::time::sleep(READY_PACE).await;
+            }
+        }
+        Ok(())
     }
 
     /// Runs a console beside the parts.

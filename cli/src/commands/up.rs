@@ -106,6 +106,10 @@ impl Run for UpArgs {
             };
             let cluster = Cluster::start(layout).await?;
             cluster.serve_at(front).await;
+            tokio::select! {
+                ready = cluster.ready() => ready?,
+                failed = cluster.failed() => return Err(failed),
+            }
             output::notice(&format!(
                 "fabricast: all services at {address} ({} nodes); parts: tic {}, router {}, fabric {}, \
              switch agent {}, operating agents {}",
