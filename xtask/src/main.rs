@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a chore's findings are its output")]
 
 mod bench;
+mod documents;
 mod e2e;
 mod figures;
 mod fuzz;
@@ -17,7 +18,10 @@ mod manual;
 mod mutants;
 mod proto;
 mod python;
+mod separate;
+mod settings;
 mod setup;
+mod site;
 mod slurm;
 mod soak;
 mod steps;
@@ -66,10 +70,18 @@ usage: cargo xtask <verb>
                     left out aloud where there is no browser
   kubernetes        render the overlays of deploy/kubernetes and check them without a cluster; left out aloud
                     where kubectl is missing
+  documents [FILTER | --release]
+                    run the commands of README and docs with the debug binary, page by page, each in a network of
+                    its own; only pages with FILTER in their path. Names the file and line of what fails, and the
+                    blocks that are left out; all are left out aloud where unshare may make no network
+                    (--release: with the optimized binary, also what takes minutes otherwise)
   check             formatting, lints, documentation and tidy; writes nothing
   fix               format, apply clippy's suggestions
   tidy              what clippy cannot check: layers, file headers and lengths, leftover words,
                     invariant ids, paths in documents, machine paths, generated protobuf
+  site              make a site with search of README and docs, with pages of the API from proto, in
+                    target/site/book; installs mdBook below target, and is left out aloud where that fails
+  settings          write docs/settings.md anew from the code that reads settings
   proto [--check]   regenerate proto/src/generated from the .proto files (--check: only compare)
   figures [--trial] measure messages and operations beside Open MPI and plain gRPC calls (5 minutes), and write
                     docs/evaluation/messages/README.md; Open MPI is left out aloud where mpicc is missing
@@ -125,6 +137,11 @@ fn main() -> Result<ExitCode> {
         ["alerts"] => steps::alerts(&root)?,
         ["console"] => steps::console(&root)?,
         ["kubernetes"] => kubernetes::run(&root)?,
+        ["documents"] => documents::run(&root, "", false)?,
+        ["documents", "--release"] => documents::run(&root, "", true)?,
+        ["documents", filter] => documents::run(&root, filter, false)?,
+        ["site"] => site::run(&root)?,
+        ["settings"] => settings::write(&root)?,
         ["check"] => steps::check(&root)?,
         ["fix"] => steps::fix(&root)?,
         ["tidy"] => print_findings(&tidy::run(&root)?),

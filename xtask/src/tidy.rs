@@ -21,7 +21,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::proto;
+use crate::{proto, settings};
 
 /// A place that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,6 +101,10 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Finding>> {
             .into_iter()
             .map(|(file, what)| Finding::new(&file, 0, what, "run `cargo xtask proto`")),
     );
+    if let Some(page) = settings::check(root)? {
+        let what = "not what the code says".to_owned();
+        findings.push(Finding::new(page, 0, what, "run `cargo xtask settings`"));
+    }
     findings.sort();
     Ok(findings)
 }

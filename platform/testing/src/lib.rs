@@ -1,10 +1,9 @@
 //! Tools that the tests of several crates share: a real etcd whose members can be killed and
 //! frozen, a proxy that can cut connections, an InfiniBand fabric in the simulator ibsim, real
-//! switches of Open vSwitch, and a Python that speaks gRPC.
+//! switches of Open vSwitch, a Python that speaks gRPC, and grpcurl.
 //!
-//! A tool that is not installed fails the test. Tests that need one are in a module `needs_etcd`,
-//! `needs_ibsim`, `needs_opensm`, `needs_ovs`, `needs_prometheus` or `needs_python`: `cargo xtask
-//! test` leaves these modules out where it cannot install the tool.
+//! A tool that is not installed fails the test. Tests that need one are in a module `needs_<tool>`,
+//! as `needs_etcd`: `cargo xtask test` leaves these modules out where it cannot install the tool.
 //!
 //! Read [`Etcd`], [`Proxy`], [`Ibsim`] and [`Ovs`] first. Only tests use this crate.
 
@@ -18,7 +17,7 @@ pub use etcd::Etcd;
 pub use ibsim::{Ibsim, OpenSm};
 pub use ovs::{Ovs, OvsPort};
 pub use proxy::Proxy;
-pub use python::python;
+pub use python::{grpcurl, python};
 
 /// The remedy for a tool that is not installed.
 const INSTALL: &str = "`cargo xtask setup` installs it";

@@ -1,6 +1,6 @@
-//! The Python that `cargo xtask setup` makes below `target`.
+//! The Python that `cargo xtask setup` makes below `target`, and the programs in it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::INSTALL;
@@ -12,8 +12,22 @@ use crate::INSTALL;
 /// If there is no such Python.
 #[must_use]
 pub fn python() -> Command {
+    Command::new(program("python"))
+}
+
+/// The path of grpcurl.
+///
+/// # Panics
+///
+/// If it is not there.
+#[must_use]
+pub fn grpcurl() -> PathBuf {
+    program("grpcurl")
+}
+
+fn program(name: &str) -> PathBuf {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/python/bin");
-    let program = Path::new(folder).join("python");
+    let program = Path::new(folder).join(name);
     assert!(program.exists(), "{} does not exist; {INSTALL}", program.display());
-    Command::new(program)
+    program
 }

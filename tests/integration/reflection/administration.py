@@ -1,6 +1,6 @@
-"""Runs the commands of a page with `grpcurl` examples against a server, knowing nothing but its address.
+"""Runs the commands of a page with `grpcurl` examples against a server.
 
-    python administration.py HOST:PORT PAGE
+    python administration.py GRPCURL HOST:PORT PAGE
 
 A block marked `grpcurl` is a command; a block marked `json` directly below says what the answer must have. As changes
 take a moment to come about, a call whose answer lacks something is made again for a while. Ends with 0 if every
@@ -10,16 +10,9 @@ command worked, otherwise with the reason on standard error.
 import json
 import re
 import shlex
+import subprocess
 import sys
 import time
-
-import grpc
-from google.protobuf import json_format
-from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message_factory import GetMessageClass
-from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
-    ProtoReflectionDescriptorDatabase,
-)
 
 DEADLINE_S = 30
 BLOCK = re.compile(r"^```(grpcurl|json)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -54,52 +47,30 @@ def lacks(answer, wanted):
     return None if answer == wanted else wanted
 
 
-class Server:
-    """Calls by the words of a command."""
-
-    def __init__(self, address):
-        self.channel = grpc.insecure_channel(address)
-        grpc.channel_ready_future(self.channel).result(timeout=DEADLINE_S)
-        self.pool = DescriptorPool(ProtoReflectionDescriptorDatabase(self.channel))
-
-    def run(self, command):
-        """The answer as a dictionary; the last one if there are several."""
-        words = shlex.split(command)
-        if words[:2] != ["grpcurl", "$TLS"]:
-            sys.exit(f"not a command: {command}")
-        words = words[2:]
-        data = words[1] if words[0] == "-d" else "{}"
-        _address, name = words[2:] if words[0] == "-d" else words
-        service, method = name.split("/")
-        descriptor = self.pool.FindServiceByName(service).FindMethodByName(method)
-        request = json_format.Parse(data, GetMessageClass(descriptor.input_type)())
-        answer = GetMessageClass(descriptor.output_type)
-        kind = ("stream" if descriptor.client_streaming else "unary") + (
-            "_stream" if descriptor.server_streaming else "_unary"
-        )
-        call = getattr(self.channel, kind)(
-            f"/{service}/{method}",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=answer.FromString,
-        )
-        sent = iter([request]) if descriptor.client_streaming else request
-        answered = call(sent, timeout=DEADLINE_S)
-        if descriptor.server_streaming:
-            answered = list(answered)[-1]
-        return json_format.MessageToDict(answered, preserving_proto_field_name=True)
+def run(grpcurl, command, address):
+    """The answer as a dictionary; the last one if there are several."""
+    words = shlex.split(command)
+    if words[0] != "grpcurl":
+        sys.exit(f"not a command: {command}")
+    variables = {"$TLS": "-plaintext"}
+    words = [variables.get(word, address if re.fullmatch(r"\$[A-Z]+", word) else word) for word in words[1:]]
+    done = subprocess.run([grpcurl, *words], capture_output=True, text=True, timeout=DEADLINE_S)
+    if done.returncode != 0:
+        sys.exit(f"{command}\n{done.stderr}")
+    answer, text, decoder = {}, done.stdout.strip(), json.JSONDecoder()
+    while text:
+        answer, end = decoder.raw_decode(text)
+        text = text[end:].strip()
+    return answer
 
 
-def main(address, page):
-    server = Server(address)
+def main(grpcurl, address, page):
     with open(page, encoding="utf-8") as file:
         found = commands(file.read())
     for command, wanted in found:
         deadline = time.monotonic() + DEADLINE_S
         while True:
-            try:
-                answer = server.run(command)
-            except (grpc.RpcError, json_format.ParseError, KeyError, ValueError) as error:
-                sys.exit(f"{command}\n{error}")
+            answer = run(grpcurl, command, address)
             missing = lacks(answer, wanted)
             if missing is None:
                 break
@@ -112,6 +83,6 @@ def main(address, page):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit("usage: administration.py HOST:PORT PAGE")
+    if len(sys.argv) != 4:
+        sys.exit("usage: administration.py GRPCURL HOST:PORT PAGE")
     main(*sys.argv[1:])

@@ -1,6 +1,8 @@
 //! Clients that know nothing but an address, against everything served at one.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::process::Command;
 
 use fabricast_cli::Topology;
 use fabricast_cli::cluster::{Cluster, Layout};
@@ -96,34 +98,40 @@ async fn every_listed_service_is_described_and_healthy() {
     soon(cluster.stop()).await;
 }
 
+/// Runs a script of `tests/integration/reflection` with words before the address of all services,
+/// and pages after it; returns its output.
+async fn run(mut python: Command, script: &str, before: &[&OsStr], pages: &[&str]) -> String {
+    let (cluster, address) = up().await;
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+    python.arg(format!("{root}tests/integration/reflection/{script}")).args(before).arg(address);
+    python.args(pages.iter().map(|page| format!("{root}{page}")));
+    let output = tokio::task::spawn_blocking(move || python.output().unwrap()).await.unwrap();
+    let (said, wrong) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}{wrong}");
+    soon(cluster.stop()).await;
+    said.into_owned()
+}
+
 mod needs_python {
     use super::*;
 
-    /// Runs a script with the address of all services; returns its output.
-    async fn run(script: &str, more: &[&str]) -> String {
-        let (cluster, address) = up().await;
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
-        let mut command = fabricast_testing::python();
-        command.arg(format!("{root}{script}")).arg(address);
-        command.args(more.iter().map(|file| format!("{root}{file}")));
-        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-        let (said, wrong) =
-            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "{said}{wrong}");
-        soon(cluster.stop()).await;
-        said.into_owned()
-    }
-
     #[tokio::test]
     async fn a_client_with_nothing_but_reflection_joins_lists_and_reads_tables() {
-        let said = run("tests/integration/reflection/client.py", &[]).await;
+        let said = run(fabricast_testing::python(), "client.py", &[], &[]).await;
         assert!(said.contains("entries on"), "{said}");
     }
+}
+
+mod needs_grpcurl {
+    use super::*;
 
     #[tokio::test]
     async fn every_command_of_the_page_on_administration_works_as_it_says() {
-        let script = "tests/integration/reflection/administration.py";
-        let said = run(script, &["docs/administration.md"]).await;
+        let grpcurl = fabricast_testing::grpcurl();
+        let page = "docs/administration.md";
+        let python = fabricast_testing::python();
+        let said = run(python, "administration.py", &[grpcurl.as_os_str()], &[page]).await;
         assert!(said.ends_with("commands\n"), "{said}");
     }
 }

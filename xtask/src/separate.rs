@@ -1,0 +1,28 @@
+//! Runs a program with networks and processes of its own, which end with it.
+
+use std::process::Command;
+
+/// A command that runs another one, whose words follow, as root of a network that nobody else is
+/// in; the loopback device is up.
+pub(crate) fn command() -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child"]);
+    command.args(["--mount", "--mount-proc", "--"]);
+    command.args(["sh", "-c", r#"PATH=$PATH:/usr/sbin:/sbin ip link set lo up && exec "$0" "$@""#]);
+    command
+}
+
+/// Checks that this system can do it.
+///
+/// # Errors
+///
+/// What unshare said.
+pub(crate) fn check() -> Result<(), String> {
+    match command().arg("true").output() {
+        Err(error) => Err(format!("unshare: {error}")),
+        Ok(output) if !output.status.success() => {
+            Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+        }
+        Ok(_) => Ok(()),
+    }
+}
