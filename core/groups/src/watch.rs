@@ -15,14 +15,19 @@
 //! dead. While more than [`WatchConfig::max_silent_percent`] of the nodes are silent, none is
 //! expelled, as Kubernetes' node controller does it. The watch then probes the silent ones again
 //! and again, and others too, to learn whether they answer; what it found out meanwhile is void.
+//! The same share holds for each block of the fabric ([`Blocks`]), but for a limited time: nodes of
+//! a block may well be dead together.
 //!
 //! Invariants
 //! - WATCH-1: no node is expelled while more than the set share of the nodes is silent, nor for
 //!   silence in such a time.
+//! - WATCH-2: no node of a block is expelled for silence while more than that share of the block's
+//!   nodes, and at least three, have been silent for less than [`WatchConfig::block_patience`].
 //!
 //! Call an input, then drain [`NodeWatch::poll_output`]; call [`NodeWatch::poll`] at
 //! [`NodeWatch::next_deadline`].
 
+mod blocks;
 mod deadlines;
 mod disruption;
 
@@ -34,9 +39,11 @@ use crate::directory::Directory;
 use crate::ids::{Incarnation, Moment};
 use crate::names::NodeName;
 use crate::record::NodeState;
+use blocks::BlockHolds;
 use deadlines::ReportDeadlines;
 use disruption::Disruption;
 
+pub use blocks::Blocks;
 pub use deadlines::UNTOLD;
 
 /// Most nodes that are suspected at one time because their reports are overdue. If all nodes are
@@ -58,6 +65,9 @@ pub struct WatchConfig {
     /// No node is expelled while more than this percentage of the nodes is silent; 100 expels
     /// whatever their number.
     pub max_silent_percent: u8,
+    /// Time for which nodes of a block are kept when more than this percentage of those that are
+    /// known there are silent; zero keeps none.
+    pub block_patience: Duration,
 }
 
 impl WatchConfig {
@@ -69,6 +79,7 @@ impl WatchConfig {
             on_report: Policy::Probe,
             on_ports_down: Policy::Probe,
             max_silent_percent: 100,
+            block_patience: Duration::ZERO,
         }
     }
 }
@@ -111,6 +122,8 @@ pub struct NodeWatch {
     suspects: BTreeSet<Life>,
     deadlines: ReportDeadlines,
     disruption: Disruption,
+    blocks: Blocks,
+    block_holds: BlockHolds,
     output: VecDeque<WatchOutput>,
 }
 
@@ -123,8 +136,17 @@ impl NodeWatch {
             suspects: BTreeSet::new(),
             deadlines: ReportDeadlines::default(),
             disruption: Disruption::default(),
+            blocks: Blocks::default(),
+            block_holds: BlockHolds::default(),
             output: VecDeque::new(),
         }
+    }
+
+    /// Sets the blocks of the fabric.
+    #[must_use]
+    pub fn with_blocks(mut self, blocks: Blocks) -> Self {
+        self.blocks = blocks;
+        self
     }
 
     /// Replaces the configuration. Every node gets the full new timeouts.
@@ -141,6 +163,7 @@ impl NodeWatch {
         let hosts: BTreeSet<Life> = directory.hosts().filter_map(|(node, _)| life(node)).collect();
         self.suspects.retain(|suspect| !hosts.contains(suspect) && is_up(directory, suspect));
         self.disruption.keep(|life| is_up(directory, life));
+        self.block_holds.kept.retain(|life| is_up(directory, life));
         let gone = |life: &&Life| !hosts.contains(*life) && !self.suspects.contains(*life);
         let gone: Vec<Life> = self.detector.peers().filter(gone).cloned().collect();
         for life in gone {
@@ -154,9 +177,10 @@ impl NodeWatch {
         }
     }
 
-    /// Returns how many nodes are kept only because too many are silent at once.
+    /// Returns how many nodes are kept only because too many are silent at once, in all or in their
+    /// block.
     pub fn held(&self) -> usize {
-        self.disruption.held.len()
+        self.disruption.held.len() + self.block_holds.kept.len()
     }
 
     /// Expects a report of a node that has registered, or may have registered with another TIC.
@@ -173,6 +197,7 @@ impl NodeWatch {
         if self.disruption.held.remove(life) {
             self.detector.watch(life.clone(), now);
         }
+        self.block_holds.kept.remove(life);
         self.detector.heard(life, now);
     }
 
@@ -222,6 +247,7 @@ impl NodeWatch {
             return;
         }
         self.disruption.held.remove(life);
+        self.block_holds.kept.remove(life);
         if self.suspects.remove(life) {
             self.detector.unwatch(life);
             self.disruption.answered.insert(life.clone(), now);
@@ -241,6 +267,7 @@ impl NodeWatch {
         self.suspects.remove(life);
         self.deadlines.forget(life);
         self.disruption.forget(life);
+        self.block_holds.kept.remove(life);
         self.detector.unwatch(life);
     }
 
@@ -274,9 +301,7 @@ impl NodeWatch {
         let disrupted = silent * 100 > nodes * usize::from(self.config.max_silent_percent);
         match (std::mem::replace(&mut self.disruption.lasts, disrupted), disrupted) {
             (false, false) => {
-                for life in std::mem::take(&mut self.disruption.held) {
-                    self.output.push_back(WatchOutput::Expel { life, cause: Cause::Silent });
-                }
+                self.decide_held(now, directory);
             }
             // Probes that failed while too many nodes were silent count against none of them.
             (true, false) => self.probe_silent(now),

@@ -125,7 +125,7 @@ reload!(
         aggregation_entries, aggregation_children, aggregation_parameters, damping as "flapping",
         job_shares
     ],
-    free: [limits, watch as "report_timeout, adaptive, on_silence, on_report, on_ports_down, max_silent_percent, probe_timeout or probe_attempts"]
+    free: [limits, watch as "report_timeout, adaptive, on_silence, on_report, on_ports_down, max_silent_percent, block_patience, probe_timeout or probe_attempts"]
 );
 
 reload!(

@@ -136,6 +136,12 @@ pub struct RawTicConfig {
     /// is more likely cut off itself than so many have failed at once. With `on_silence = "expel"`
     /// the first ones are expelled before that is seen.
     pub max_silent_percent: u8,
+    /// The same for the nodes at one leaf switch, but only for this time, since they may well be
+    /// dead together: when more than `max_silent_percent` of those known there, and at least three,
+    /// are silent at once, they are expelled this much later. Default 10s: longer than a switch of
+    /// the management network needs to start its ports again. 0s expels them like any other.
+    #[serde(with = "humantime_serde")]
+    pub block_patience: Duration,
     /// Damping of nodes that come and go, as `[tic.flapping]`.
     pub flapping: RawFlapping,
     /// Groups that jobs may reserve, as `[tic.job_shares]`.
@@ -173,6 +179,7 @@ impl Default for RawTicConfig {
             on_report: Expel::Probe,
             on_ports_down: Expel::Probe,
             max_silent_percent: 55,
+            block_patience: Duration::from_secs(10),
             flapping: RawFlapping::default(),
             job_shares: RawJobShares::default(),
             probe_timeout: Duration::from_millis(500),
@@ -238,6 +245,7 @@ impl Role for TicConfig {
                 on_report,
                 on_ports_down,
                 max_silent_percent: raw.max_silent_percent,
+                block_patience: raw.block_patience,
             },
             damping,
             job_shares: raw.job_shares,

@@ -99,7 +99,10 @@ fn the_defaults_of_all_parts_fit_together_on_one_machine() {
     // Group agents and the TIC judge a silent node alike, and nobody is expelled unasked.
     assert!(tic.watch.detector.report_timeout > operating_agent.report_interval);
     let watch = WatchConfig::new(operating_agent.detector);
-    assert_eq!(tic.watch, WatchConfig { max_silent_percent: 55, ..watch });
+    assert_eq!(
+        tic.watch,
+        WatchConfig { max_silent_percent: 55, block_patience: Duration::from_secs(10), ..watch }
+    );
     assert_eq!(tic.watch.detector.adaptive, None);
     // A sender that missed the hint hears of its new color before the old entries go.
     let hint_pause = Duration::from_millis(20);

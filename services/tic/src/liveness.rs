@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_groups::ids::Moment;
-use fabricast_groups::watch::{Cause, Life, NodeWatch, WatchConfig, WatchOutput};
+use fabricast_groups::watch::{Blocks, Cause, Life, NodeWatch, WatchConfig, WatchOutput};
 use fabricast_rpc::{Backoff, ScheduledClock, joined};
 use fabricast_telemetry::metrics::{TIC_EXPELLED, TIC_HELD};
 use tokio::sync::watch;
@@ -76,6 +76,11 @@ impl Liveness {
         // They report to this TIC now, or are gone.
         nodes.iter().for_each(|life| watch.expect_report(Moment(0).after(clock.now()), life));
         Self { inbox, records, queue, peers, watch, settings, config, clock }
+    }
+
+    /// Sets the blocks of nodes that may be cut off together.
+    pub(crate) fn with_blocks(self, blocks: Blocks) -> Self {
+        Self { watch: self.watch.with_blocks(blocks), ..self }
     }
 
     /// Runs until told to stop.
@@ -171,7 +176,7 @@ impl Liveness {
         TIC_HELD.set(held as u64);
         if before == 0 && held > 0 {
             let percent = self.config.max_silent_percent;
-            tracing::warn!(held, percent, "too many nodes are silent at once, none is expelled");
+            tracing::warn!(held, percent, "too many nodes are silent at once, they are kept");
         } else if before > 0 && held == 0 {
             tracing::info!("no more silent nodes are kept");
         }

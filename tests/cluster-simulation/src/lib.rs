@@ -17,7 +17,7 @@ mod run;
 mod scenario;
 mod store;
 
-pub use parts::{Host, SimulatedClock};
+pub use parts::{AGENTS, Host, SimulatedClock};
 pub use run::{Summary, run};
 pub use scenario::{Cut, Fault, FaultProfile, Scenario, TimedFault};
 pub use store::{LinkFaults, SharedStore, StoreLink};

@@ -29,7 +29,7 @@ pub(crate) const TICS: usize = 3;
 /// Number of route services.
 pub(crate) const ROUTERS: usize = 2;
 /// Processes of operating agents.
-pub(crate) const AGENTS: usize = 6;
+pub const AGENTS: usize = 6;
 /// Nodes of each of them.
 pub(crate) const NODES_PER_AGENT: usize = 2;
 

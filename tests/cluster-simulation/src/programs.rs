@@ -13,7 +13,6 @@ use tokio::time::{sleep, timeout};
 use tonic::Code;
 
 use crate::parts::{AGENTS, Host, nodes_of, security};
-use crate::scenario::STORM_ENDS;
 
 /// Groups that programs join.
 const GROUPS: u32 = 5;
@@ -56,22 +55,28 @@ pub(crate) fn agent(index: usize) -> OperatingAgentServiceClient<Channel> {
     OperatingAgentServiceClient::new(peer.channel())
 }
 
-/// Joins and leaves at all nodes until the faults end; returns the number of acknowledged calls.
-pub(crate) async fn run(seed: u64, history: &History) -> u64 {
+/// Joins and leaves at all nodes until a time; returns the number of acknowledged calls.
+pub(crate) async fn run(seed: u64, until: Duration, history: &History) -> u64 {
     let mut programs = tokio::task::JoinSet::new();
     let mut seeds = SplitMix::new(seed);
     for index in 0..AGENTS {
         for node in nodes_of(index) {
             let chance = SplitMix::new(seeds.bits());
-            programs.spawn(run_program(index, node, chance, history.clone()));
+            programs.spawn(run_program(index, node, chance, until, history.clone()));
         }
     }
     programs.join_all().await.into_iter().sum()
 }
 
-async fn run_program(index: usize, node: String, mut chance: SplitMix, history: History) -> u64 {
+async fn run_program(
+    index: usize,
+    node: String,
+    mut chance: SplitMix,
+    until: Duration,
+    history: History,
+) -> u64 {
     let (mut agent, mut acknowledged) = (agent(index), 0);
-    while turmoil::sim_elapsed().is_some_and(|now| now < STORM_ENDS) {
+    while turmoil::sim_elapsed().is_some_and(|now| now < until) {
         sleep(Duration::from_millis(u64::from(50 + chance.below(900)))).await;
         let [group, process] = [GROUPS, PROCESSES].map(|count| chance.below(count));
         let key = (node.clone(), format!("g{group}"), format!("p{process}"));

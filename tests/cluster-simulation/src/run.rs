@@ -11,7 +11,7 @@ use turmoil::Sim;
 use crate::checks::Checker;
 use crate::parts::{AGENTS, Cluster, Host};
 use crate::programs::{self, History};
-use crate::scenario::{Cut, Fault, STORM_ENDS, Scenario};
+use crate::scenario::{Cut, Fault, Scenario};
 
 /// Step of the simulated clocks.
 const TICK: Duration = Duration::from_millis(5);
@@ -81,8 +81,8 @@ pub fn run(scenario: &Scenario) -> Result<Summary, String> {
 async fn check(scenario: Scenario, killed: Killed) -> Result<u64, String> {
     let (checker, history) = (Checker::new(), History::default());
     let nodes = checker.started().await.map_err(|error| format!("at the start: {error}"))?;
-    let acknowledged = programs::run(scenario.seed, &history).await;
-    let left = STORM_ENDS.saturating_sub(turmoil::sim_elapsed().unwrap_or_default());
+    let acknowledged = programs::run(scenario.seed, scenario.ends(), &history).await;
+    let left = scenario.ends().saturating_sub(turmoil::sim_elapsed().unwrap_or_default());
     sleep(left).await;
     let agreed = checker.agreed(&nodes, &scenario, &history).await;
     agreed.map_err(|error| format!("after healing: {error}"))?;

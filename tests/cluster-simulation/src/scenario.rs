@@ -112,6 +112,8 @@ pub struct Scenario {
     pub seed: u64,
     /// The faults.
     pub faults: Vec<TimedFault>,
+    /// True if these faults are no reason to expel a node.
+    pub keeps_nodes: bool,
 }
 
 impl Scenario {
@@ -125,11 +127,32 @@ impl Scenario {
             let ends = (begins + milliseconds(&mut chance, 200, 7_000)).min(STORM_ENDS);
             TimedFault { begins, ends, fault: draw_fault(&mut chance, profile) }
         });
-        Self { seed, faults: faults.collect() }
+        Self { seed, faults: faults.collect(), keeps_nodes: false }
+    }
+
+    /// Every TIC is cut off from these processes of operating agents for a time.
+    #[must_use]
+    pub fn cut_off(agents: std::ops::Range<usize>, time: Duration, cut: Cut) -> Self {
+        let pairs = (0..TICS).flat_map(|tic| agents.clone().map(move |agent| (tic, agent)));
+        let begins = STORM_BEGINS + Duration::from_secs(1);
+        let faults = pairs.map(|(tic, agent)| TimedFault {
+            begins,
+            ends: begins + time,
+            fault: Fault::Cut(Host::Tic(tic), Host::Agent(agent), cut),
+        });
+        Self { seed: 0, faults: faults.collect(), keeps_nodes: agents.len() == AGENTS }
+    }
+
+    /// The end of all faults.
+    pub(crate) fn ends(&self) -> Duration {
+        self.faults.iter().map(|timed| timed.ends).fold(STORM_ENDS, Duration::max)
     }
 
     /// True if a host crashes, or a TIC may not reach it for a while.
     pub(crate) fn hurts(&self, host: Host) -> bool {
+        if self.keeps_nodes {
+            return false;
+        }
         let is_tic = |host: Host| matches!(host, Host::Tic(_));
         self.faults.iter().any(|timed| match timed.fault {
             Fault::Crash(crashed) => crashed == host,

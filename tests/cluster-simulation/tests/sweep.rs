@@ -1,6 +1,8 @@
 //! One run with each fault profile; `cargo xtask cluster-sim` has many.
 
-use fabricast_cluster_simulation::{FaultProfile, Scenario, Summary, run};
+use std::time::Duration;
+
+use fabricast_cluster_simulation::{AGENTS, Cut, FaultProfile, Scenario, Summary, run};
 
 fn keeps_its_promises(profile: FaultProfile) {
     keeps_its_promises_with(0, profile);
@@ -24,6 +26,15 @@ fn services_that_crash_lose_nothing() {
 #[test]
 fn services_that_are_cut_off_lose_nothing() {
     keeps_its_promises(FaultProfile::Cuts);
+}
+
+/// The TICs are cut off, not the nodes.
+#[test]
+fn tics_that_are_cut_off_from_all_nodes_expel_none() {
+    for (seconds, cut) in [(3, Cut::Held), (20, Cut::Lost)] {
+        let scenario = Scenario::cut_off(0..AGENTS, Duration::from_secs(seconds), cut);
+        run(&scenario).unwrap_or_else(|error| panic!("{seconds} s, {cut:?}: {error}"));
+    }
 }
 
 /// docs/simulation.md, "Bugs it has found".

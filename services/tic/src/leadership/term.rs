@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use fabricast_groups::Gn;
 use fabricast_groups::directory::Directory;
-use fabricast_groups::watch::WatchConfig;
+use fabricast_groups::names::EndpointName;
+use fabricast_groups::watch::{Blocks, WatchConfig};
 use fabricast_proto::v1::collective_service_server::CollectiveServiceServer;
 use fabricast_proto::v1::group_batch_service_server::GroupBatchServiceServer;
 use fabricast_proto::v1::job_service_server::JobServiceServer;
@@ -13,6 +14,7 @@ use fabricast_proto::v1::route_choice_service_server::RouteChoiceServiceServer;
 use fabricast_proto::v1::tic_service_server::TicServiceServer;
 use fabricast_proto::v1::topology_service_server::TopologyServiceServer;
 use fabricast_routing::LayoutError;
+use fabricast_topology::Graph;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -112,6 +114,7 @@ impl TermBuilder {
         tracing::info!(revision, groups, "records read");
         let records = self.records(&topology, loaded.directory.clone(), loaded.failed);
         let (hints, inbox) = (Arc::<Hints>::default(), Arc::<LivenessInbox>::default());
+        let blocks = blocks(&graph);
         let (queue, receiver) = WriterQueue::open(setup.order_queue);
         let route_terms = RouteTerms::new(loaded.route_term, setup.config.route_lease);
         let tic = Tic {
@@ -163,6 +166,7 @@ impl TermBuilder {
         let config = self.watch_config.subscribe();
         let expiry = JobExpiry::new(Arc::clone(&records), queue.clone());
         let liveness = Liveness::new(inbox, Arc::clone(&records), queue, peers, config);
+        let liveness = liveness.with_blocks(blocks);
         let queue = receiver;
         Ok((services, Term { queue, writer, liveness, records, hints, hint_sender, expiry }))
     }
@@ -210,6 +214,16 @@ impl TermBuilder {
         let failed = FailedElements::load(&topology.graph, failed);
         Arc::new(Records::new(topology, directory, failed, watchers))
     }
+}
+
+/// Nodes at one leaf switch are a block.
+fn blocks(graph: &Graph) -> Blocks {
+    let block = |endpoint| {
+        let switch = graph.switch_of(graph.attachment(endpoint)?);
+        let name = EndpointName::new(graph.endpoint_name(endpoint)).ok()?;
+        Some((name, u32::try_from(switch.index()).ok()?))
+    };
+    graph.endpoints().filter_map(block).collect()
 }
 
 fn leader_services(lease: &LeaderLease, tic: Tic, queue: &WriterQueue) -> LeaderServices {

@@ -13,6 +13,8 @@ use crate::names::{Address, EndpointName, GroupName, NodeName, ProcessName, Requ
 use crate::watch::{Life, NodeWatch, WatchConfig, WatchOutput};
 
 const NODES: usize = 40;
+/// Nodes of a block, one after the other.
+const BLOCK: usize = 10;
 const REPORT: Duration = Duration::from_millis(500);
 const STEP: Duration = Duration::from_millis(50);
 
@@ -20,6 +22,10 @@ fn config() -> WatchConfig {
     let probing = Probing { timeout: REPORT, attempts: 2 };
     let detector = DetectorConfig::new(Duration::from_secs(2), probing);
     WatchConfig { max_silent_percent: 55, ..WatchConfig::new(detector) }
+}
+
+fn endpoint(number: usize) -> EndpointName {
+    EndpointName::new(&format!("h{number}")).unwrap()
 }
 
 fn life(number: usize) -> Life {
@@ -38,7 +44,7 @@ fn directory(every: usize) -> Directory {
     let mut directory = Directory::new(Limits::default());
     for number in 0..NODES {
         let (name, _) = life(number);
-        let endpoint = EndpointName::new(&format!("h{number}")).unwrap();
+        let endpoint = endpoint(number);
         run(
             &mut directory,
             &Command::RegisterNode(RegisterNode {
@@ -73,7 +79,9 @@ fn watch(
 ) -> (BTreeSet<Life>, Option<Duration>, usize) {
     let directory = directory(every);
     let begin = Duration::from_secs(5);
-    let mut watch = NodeWatch::new(config);
+    let blocks =
+        (0..NODES).map(|number| (endpoint(number), u32::try_from(number / BLOCK).unwrap()));
+    let mut watch = NodeWatch::new(config).with_blocks(blocks.collect());
     watch.follow_hosts(Moment(0), &directory);
     let (mut expelled, mut first, mut held) = (BTreeSet::new(), None, 0);
     let mut elapsed = Duration::ZERO;
@@ -134,6 +142,37 @@ fn more_than_the_set_share_is_kept_and_less_is_expelled() {
     }
     let anyway = WatchConfig { max_silent_percent: 100, ..config() };
     assert_eq!(watch(anyway, 1, NODES, minute).0.len(), NODES);
+}
+
+/// WATCH-2: a block that is cut off for less than the patience keeps its nodes, and a dead one does
+/// not; the nodes of a block of which most are alive are expelled in time.
+#[test]
+fn a_block_that_is_cut_off_keeps_its_nodes_for_a_while() {
+    let patience = Duration::from_secs(10);
+    let config = WatchConfig { block_patience: patience, ..config() };
+    let detection = config.detector.report_timeout + config.detector.probing.worst_case();
+    for every in [1, 2] {
+        let hosts = BLOCK / every;
+        for seconds in [1, 3, 6, 9] {
+            let (expelled, _, held) = watch(config, every, BLOCK, Duration::from_secs(seconds));
+            assert_eq!(expelled, BTreeSet::new(), "{seconds} s, every {every}th is a host");
+            assert!(held > 0 || seconds <= 3, "{seconds} s, every {every}th is a host");
+            assert!(held == 0 || seconds > 1, "{seconds} s, every {every}th is a host");
+        }
+        let (expelled, first, held) = watch(config, every, BLOCK, Duration::from_secs(60));
+        assert_eq!((expelled.len(), held >= hosts), (BLOCK, true));
+        let first = first.unwrap();
+        let late = detection + patience;
+        assert!(first + REPORT >= late && first <= late + detection, "{first:?}");
+        // Two are no block.
+        let (expelled, first, _) = watch(config, every, 2 * every, Duration::from_secs(60));
+        assert_eq!(expelled.len(), 2 * every);
+        assert!(first.unwrap() <= detection + 2 * STEP, "{first:?}");
+        // Five of ten are no more than the share.
+        let (expelled, first, _) = watch(config, every, 5, Duration::from_secs(60));
+        assert_eq!(expelled.len(), 5);
+        assert!(first.unwrap() <= 2 * detection, "{first:?}");
+    }
 }
 
 /// A host that is the only one is no share of the nodes: those that host nothing answer.
