@@ -108,76 +108,99 @@ fn main() -> Result<ExitCode> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let root = repository_root()?;
     let passed = match words.as_slice() {
-        ["test"] => steps::test(&root, true)?,
-        ["test", "--no-install"] => steps::test(&root, false)?,
-        ["setup"] => print_missing(&setup::set_up(&root, true)),
-        ["soak"] => soak::run(&root, 10)?,
+        ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            Some(true)
+        }
+        words => match test(&root, words)? {
+            None => write(&root, words)?,
+            tested => tested,
+        },
+    };
+    Ok(match passed {
+        Some(true) => ExitCode::SUCCESS,
+        Some(false) => ExitCode::FAILURE,
+        None => {
+            print!("{USAGE}");
+            ExitCode::from(2)
+        }
+    })
+}
+
+/// Runs the chore of these words if it tests or checks something. True if it found nothing.
+fn test(root: &Path, words: &[&str]) -> Result<Option<bool>> {
+    let passed = match words {
+        ["test"] => steps::test(root, true)?,
+        ["test", "--no-install"] => steps::test(root, false)?,
+        ["setup"] => print_missing(&setup::set_up(root, true)),
+        ["soak"] => soak::run(root, 10)?,
         ["soak", minutes] => {
             let minutes =
                 minutes.parse().with_context(|| format!("soak {minutes}: not minutes"))?;
-            soak::run(&root, minutes)?
+            soak::run(root, minutes)?
         }
-        ["fuzz", target] => fuzz::run(&root, target, 5)?,
+        ["fuzz", target] => fuzz::run(root, target, 5)?,
         ["fuzz", target, minutes] => {
             let minutes =
                 minutes.parse().with_context(|| format!("fuzz {minutes}: not minutes"))?;
-            fuzz::run(&root, target, minutes)?
+            fuzz::run(root, target, minutes)?
         }
-        [verb @ ("sim" | "cluster-sim"), options @ ..] => steps::simulate(&root, verb, options)?,
-        ["mutants"] => mutants::run(&root, "")?,
+        [verb @ ("sim" | "cluster-sim"), options @ ..] => steps::simulate(root, verb, options)?,
+        ["mutants"] => mutants::run(root, "")?,
         ["mutants", "--sample", count] => {
             let count = count.parse().with_context(|| format!("--sample {count}: no number"))?;
-            mutants::run_sample(&root, count)?
+            mutants::run_sample(root, count)?
         }
-        ["mutants", filter] => mutants::run(&root, filter)?,
-        ["e2e"] => e2e::run(&root, false)?,
-        ["e2e", "--short"] => e2e::run(&root, true)?,
-        ["e2e", "--slurm"] => slurm::in_the_lab(&root)?,
-        ["slurm-load", options @ ..] => slurm::load(&root, options)?,
-        ["alerts"] => steps::alerts(&root)?,
-        ["console"] => steps::console(&root)?,
-        ["kubernetes"] => kubernetes::run(&root)?,
-        ["documents"] => documents::run(&root, "", false)?,
-        ["documents", "--release"] => documents::run(&root, "", true)?,
-        ["documents", filter] => documents::run(&root, filter, false)?,
-        ["site"] => site::run(&root)?,
-        ["settings"] => settings::write(&root)?,
-        ["check"] => steps::check(&root)?,
-        ["fix"] => steps::fix(&root)?,
-        ["tidy"] => print_findings(&tidy::run(&root)?),
-        ["proto"] => print_rewritten(&proto::write(&root)?),
-        ["proto", "--check"] => print_stale(&proto::check(&root)?),
+        ["mutants", filter] => mutants::run(root, filter)?,
+        ["e2e"] => e2e::run(root, false)?,
+        ["e2e", "--short"] => e2e::run(root, true)?,
+        ["e2e", "--slurm"] => slurm::in_the_lab(root)?,
+        ["slurm-load", options @ ..] => slurm::load(root, options)?,
+        ["alerts"] => steps::alerts(root)?,
+        ["console"] => steps::console(root)?,
+        ["kubernetes"] => kubernetes::run(root)?,
+        ["documents"] => documents::run(root, "", false)?,
+        ["documents", "--release"] => documents::run(root, "", true)?,
+        ["documents", filter] => documents::run(root, filter, false)?,
+        ["site"] => site::run(root)?,
+        ["settings"] => settings::write(root)?,
+        ["check"] => steps::check(root)?,
+        _ => return Ok(None),
+    };
+    Ok(Some(passed))
+}
+
+/// Runs the chore of these words if it writes, measures or installs something, as [`test`].
+fn write(root: &Path, words: &[&str]) -> Result<Option<bool>> {
+    let passed = match words {
+        ["fix"] => steps::fix(root)?,
+        ["tidy"] => print_findings(&tidy::run(root)?),
+        ["proto"] => print_rewritten(&proto::write(root)?),
+        ["proto", "--check"] => print_stale(&proto::check(root)?),
         ["figures"] | ["figures", "--trial"] => {
-            let (table, complete) = figures::run(&root, words.len() > 1)?;
+            let (table, complete) = figures::run(root, words.len() > 1)?;
             print!("{table}");
             complete
         }
-        ["install-c", "--prefix", prefix] => print_paths(&install_c::run(&root, prefix.as_ref())?),
+        ["install-c", "--prefix", prefix] => print_paths(&install_c::run(root, prefix.as_ref())?),
         ["install-openmpi", "--prefix", prefix] => {
-            print_paths(&install_openmpi::run(&root, prefix.as_ref())?)
+            print_paths(&install_openmpi::run(root, prefix.as_ref())?)
         }
         ["install-pmix", "--prefix", prefix] => {
-            print_paths(&install_pmix::run(&root, prefix.as_ref())?)
+            print_paths(&install_pmix::run(root, prefix.as_ref())?)
         }
         ["install-slurm", "--prefix", prefix] => {
-            print_paths(&[install_slurm::run(&root, prefix.as_ref())?])
+            print_paths(&[install_slurm::run(root, prefix.as_ref())?])
         }
         ["bench-report", filter @ ..] if filter.len() < 2 => {
             let filter = filter.first().copied().unwrap_or_default();
-            let (report, complete) = bench::report(&root, filter)?;
+            let (report, complete) = bench::report(root, filter)?;
             print!("{report}");
             complete
         }
-        ["help" | "--help" | "-h"] => {
-            print!("{USAGE}");
-            true
-        }
-        _ => {
-            print!("{USAGE}");
-            return Ok(ExitCode::from(2));
-        }
+        _ => return Ok(None),
     };
-    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(Some(passed))
 }
 
 /// A command that runs `program` at `root` without the variables that cargo sets for `xtask`.

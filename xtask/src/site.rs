@@ -153,11 +153,7 @@ fn normal(path: &Path) -> Option<PathBuf> {
     for part in path.components() {
         match part {
             Component::Normal(name) => parts.push(name),
-            Component::ParentDir => {
-                if !parts.pop() {
-                    return None;
-                }
-            }
+            Component::ParentDir if !parts.pop() => return None,
             _ => {}
         }
     }

@@ -79,8 +79,9 @@ fn page(file: &FileDescriptorProto, names: &Names) -> Page {
             push(&mut text, &comments.block(&[SERVICES, at, 2, inner]));
         }
     }
+    let words = Words { comments: &comments, names };
     for (at, message) in (0..).zip(&file.message_type) {
-        add_message(&mut text, message, "", &[MESSAGES, at], &comments, names);
+        add_message(&mut text, message, "", &[MESSAGES, at], &words);
     }
     for (at, one) in (0..).zip(&file.enum_type) {
         add_enum(&mut text, one, "", &[ENUMS, at], &comments);
@@ -93,9 +94,9 @@ fn add_message(
     message: &DescriptorProto,
     outer: &str,
     path: &[i32],
-    comments: &Comments,
-    names: &Names,
+    words: &Words<'_>,
 ) {
+    let Words { comments, names } = words;
     if message.options.as_ref().is_some_and(prost_types::MessageOptions::map_entry) {
         return;
     }
@@ -113,7 +114,7 @@ fn add_message(
     let outer = format!("{name}.");
     for (at, inner) in (0..).zip(&message.nested_type) {
         let path = [path, &[NESTED_MESSAGES, at]].concat();
-        add_message(text, inner, &outer, &path, comments, names);
+        add_message(text, inner, &outer, &path, words);
     }
     for (at, inner) in (0..).zip(&message.enum_type) {
         add_enum(text, inner, &outer, &[path, &[NESTED_ENUMS, at]].concat(), comments);
@@ -185,6 +186,12 @@ fn linked(name: &str, names: &Names) -> String {
         }
         None => format!("`{name}`"),
     }
+}
+
+/// Comments of a file, and where names of all files are described.
+struct Words<'a> {
+    comments: &'a Comments,
+    names: &'a Names,
 }
 
 /// Comments of a file by the path of what they stand at.
