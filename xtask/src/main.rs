@@ -26,6 +26,7 @@ mod slurm;
 mod soak;
 mod steps;
 mod tidy;
+mod upgrade;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -75,6 +76,9 @@ usage: cargo xtask <verb>
                     its own; only pages with FILTER in their path. Names the file and line of what fails, and the
                     blocks that are left out; all are left out aloud where unshare may make no network
                     (--release: with the optimized binary, also what takes minutes otherwise)
+  upgrade [--from COMMIT]
+                    build the binary of the last version in docs/release.md, or of a commit, start a cluster of it,
+                    replace part by part with this one's, and back; groups must stay and packets arrive
   check             formatting, lints, documentation and tidy; writes nothing
   fix               format, apply clippy's suggestions
   tidy              what clippy cannot check: layers, file headers and lengths, leftover words,
@@ -164,6 +168,8 @@ fn test(root: &Path, words: &[&str]) -> Result<Option<bool>> {
         ["documents", filter] => documents::run(root, filter, false)?,
         ["site"] => site::run(root)?,
         ["settings"] => settings::write(root)?,
+        ["upgrade"] => upgrade::run(root, None)?,
+        ["upgrade", "--from", commit] => upgrade::run(root, Some(commit))?,
         ["check"] => steps::check(root)?,
         _ => return Ok(None),
     };

@@ -12,6 +12,7 @@ mod needs;
 mod rust;
 mod shape;
 mod source;
+mod versions;
 mod words;
 
 use std::fmt;
@@ -105,6 +106,7 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Finding>> {
         let what = "not what the code says".to_owned();
         findings.push(Finding::new(page, 0, what, "run `cargo xtask settings`"));
     }
+    findings.extend(versions::check(&files)?);
     findings.sort();
     Ok(findings)
 }

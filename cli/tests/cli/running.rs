@@ -12,6 +12,8 @@ mod endpoint_names;
 mod guest;
 #[path = "running/maintenance.rs"]
 mod maintenance;
+#[path = "running/older_records.rs"]
+mod older_records;
 #[path = "running/recording.rs"]
 mod recording;
 #[path = "running/shares.rs"]
@@ -39,7 +41,11 @@ struct Up {
 
 impl Up {
     fn start() -> Self {
-        let sandbox = Sandbox::new();
+        Self::over(Sandbox::new())
+    }
+
+    /// As [`Up::start`], in a sandbox that may have records.
+    fn over(sandbox: Sandbox) -> Self {
         let mut child = sandbox
             .command(&["up", "--listen", "127.0.0.1:0", "--store", "records.redb"])
             .stdout(Stdio::null())

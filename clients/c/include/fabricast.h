@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-#define FABRICAST_VERSION "0.1.0"
+#define FABRICAST_VERSION "0.2.0"
 
 /* The longest message, and the longest contribution to an operation, in bytes. */
 #define FABRICAST_PAYLOAD_MAX 1048576
