@@ -1,10 +1,10 @@
 //! Checks minimality against dynamic programming, and roots against breadth-first search.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fabricast_topology::spec::TopologySpec;
-use fabricast_topology::{EndpointId, Faults, Graph, Peer};
+use fabricast_topology::{EndpointId, Faults, Graph, Peer, Place};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -255,6 +255,97 @@ proptest! {
             let above = nearest.filter(|switch| roots.contains(switch));
             prop_assert_eq!(above.count(), roots.len());
             prop_assert!(!roots.is_empty());
+        }
+    }
+}
+
+/// Switches that a packet from a switch reaches: in a fat tree those above it, else all that live
+/// links lead to.
+fn reached(fabric: &Fabric, from: SwitchId) -> BTreeSet<SwitchId> {
+    let level = |switch| match fabric.fat_tree().map(|tree| tree.place(switch)) {
+        None => Some(0),
+        Some(Place::Outside) => None,
+        Some(Place::Leaf { .. }) => Some(0),
+        Some(Place::L1 { .. }) => Some(1),
+        Some(Place::L2 { .. }) => Some(2),
+        Some(Place::L3 { .. }) => Some(3),
+    };
+    let step = i32::from(fabric.fat_tree().is_some());
+    let (graph, mut found) = (fabric.graph(), BTreeSet::from([from]));
+    let mut waiting = vec![from];
+    while let Some(switch) = waiting.pop() {
+        for port in graph.ports(switch).filter(|port| fabric.faults().port_is_live(graph, *port)) {
+            let Peer::Switch(peer) = graph.peer(port) else { continue };
+            let other = graph.switch_of(peer);
+            let leads_on = level(switch).map(|level| level + step) == level(other);
+            if level(other).is_some() && leads_on && found.insert(other) {
+                waiting.push(other);
+            }
+        }
+    }
+    found
+}
+
+proptest! {
+    /// On fabrics that lack links and switches, or in which they have failed: a group gets a tree
+    /// exactly where its packets can meet, and its packets cross live links only.
+    #[test]
+    fn on_a_damaged_fabric_a_group_has_a_tree_where_its_packets_can_meet(
+        spec in prop::sample::select(&FABRICS[..]),
+        members in vec(any::<prop::sample::Index>(), 1..9),
+        broken in vec(any::<prop::sample::Index>(), 0..12),
+        gone in vec(any::<prop::sample::Index>(), 0..3),
+        is_absent in any::<bool>(),
+        limit in 2_u32..6,
+    ) {
+        let graph = TopologySpec::parse(spec).unwrap().generate().unwrap();
+        let mut faults = Faults::new();
+        for port in broken {
+            let port = PortId(u32::try_from(port.index(graph.port_count())).unwrap());
+            if matches!(graph.peer(port), Peer::Switch(_)) {
+                faults.fail_link(&graph, port);
+            }
+        }
+        for switch in gone {
+            faults.fail_switch(SwitchId(u32::try_from(switch.index(graph.switch_count())).unwrap()));
+        }
+        let fabric = match is_absent {
+            true => Fabric::detect(Arc::new(graph.without(&faults))),
+            false => {
+                let mut fabric = Fabric::detect(Arc::new(graph));
+                fabric.set_faults(faults);
+                fabric
+            }
+        };
+        let graph = fabric.graph();
+        let all = members.iter().map(|member| member.index(graph.endpoint_count().max(1)));
+        let all = all.map(|member| EndpointId(u32::try_from(member).unwrap()));
+        let members: Vec<EndpointId> = all.filter(|member| fabric.leaf_of(*member).is_some()).collect();
+        prop_assume!(!members.is_empty());
+        let mut climber = Climber::new(&fabric);
+        climber.start(&fabric, &members).unwrap();
+        let mut roots = climber.roots();
+        while roots.is_empty() && climber.climb(&fabric) {
+            roots = climber.roots();
+        }
+        let leaves = members.iter().filter_map(|member| fabric.leaf_of(*member));
+        let common = leaves.map(|leaf| reached(&fabric, leaf)).reduce(|a, b| &a & &b).unwrap();
+        prop_assert_eq!(roots.is_empty(), common.is_empty());
+        for root in roots {
+            prop_assert!(common.contains(&root));
+            let tree = climber.descend(&fabric, root, |_| 0);
+            prop_assert_eq!(tree.members.len(), members.len());
+            for (at, node) in tree.switches.iter().enumerate() {
+                prop_assert_eq!(at == 0, node.up.is_none());
+                let Some(up) = node.up else { continue };
+                prop_assert!((up.parent as usize) < at, "each switch after its parent");
+                prop_assert!(fabric.faults().port_is_live(graph, up.port));
+                let Peer::Switch(peer) = graph.peer(up.port) else { panic!("no switch") };
+                prop_assert_eq!(graph.switch_of(peer), tree.switches[up.parent as usize].switch);
+            }
+            if let Some(reduced) = minimum_tree(tree, |_| limit) {
+                check(&reduced, |_| limit);
+            }
         }
     }
 }
