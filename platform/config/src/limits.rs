@@ -17,6 +17,10 @@ pub struct RawLimits {
     /// Calls that a client which was quiet before may make at once, 1 to 1000000. Default 20000: a
     /// second's worth.
     pub burst: u32,
+    /// Percentage of the processors of the machine that work for a client may use, 1 to 100. Default
+    /// 50: the others have the other half. A client that uses more waits, and is refused when it is
+    /// a second of processor time ahead.
+    pub processor_percent: u32,
     /// Calls that a client may have open, streams among them; at least 1. Default 2048: half of
     /// what a part works on at a time, so that no single client has it all.
     pub open_calls: u32,
@@ -40,6 +44,7 @@ impl Default for RawLimits {
         Self {
             calls_per_second: limits.calls_per_second,
             burst: limits.burst,
+            processor_percent: limits.processor_percent,
             open_calls: limits.open_calls,
             client_connections: limits.client_connections,
             connections: limits.connections,
@@ -58,7 +63,11 @@ impl RawLimits {
     pub(crate) fn check(self, problems: &mut Problems) -> Limits {
         let Self { calls_per_second, burst, open_calls, client_connections, connections, .. } =
             self;
-        let Self { client_request_bytes, request_bytes, .. } = self;
+        let Self { client_request_bytes, request_bytes, processor_percent, .. } = self;
+        if processor_percent == 0 || processor_percent > 100 {
+            let what = format!("{processor_percent} is not from 1 to 100");
+            problems.add("limits.processor_percent", what);
+        }
         for (field, value) in [("calls_per_second", calls_per_second), ("burst", burst)] {
             if value == 0 || value > MOST_CALLS {
                 let what = format!("{value} is not from 1 to {MOST_CALLS}");
@@ -89,6 +98,7 @@ impl RawLimits {
         Limits {
             calls_per_second,
             burst,
+            processor_percent,
             open_calls,
             client_connections,
             connections,

@@ -1,4 +1,5 @@
-//! Limits of each client of a server: calls a second, open calls, bytes of requests, connections.
+//! Limits of each client of a server: calls a second, processor time, open calls, bytes of requests,
+//! connections.
 //!
 //! A call over the limit is refused with the delay after which it would be allowed; other clients
 //! are not affected. Memory is bounded: a client is known while it has connections or open calls,
@@ -8,22 +9,26 @@ use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fabricast_telemetry::metrics::LIMITED;
 use governor::clock::Clock;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use http::{Request, Response};
-use http_body_util::BodyExt;
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep};
 use tonic::Status;
 use tonic::body::Body;
 use tracing::info;
 
 use crate::access::access_of;
+use crate::call_cost::{CallCost, CallWork, ChargedBody, ChargedCall};
+use crate::cost_budget::{CostBudget, MOST_DEBT};
 use crate::identity::Caller;
 use crate::limits::{Client, Limits, LiveLimits};
 use crate::local_process::LocalProcess;
+use crate::message_bounds::has_request_stream;
 use crate::middleware::{InnerService, Middleware};
 use crate::open_connections::ConnectionUse;
 use crate::open_files;
@@ -53,6 +58,9 @@ pub(crate) struct ClientLimiter {
     clients: Mutex<Clients>,
 }
 
+/// Number of the next client; 0 stands for nobody.
+static NEXT_CLIENT: AtomicU64 = AtomicU64::new(1);
+
 #[derive(Debug)]
 struct Clients {
     usage: HashMap<Client, Arc<ClientUsage>>,
@@ -63,6 +71,8 @@ struct Clients {
 #[derive(Debug)]
 pub(crate) struct ClientUsage {
     client: Client,
+    /// Tells it apart from other clients of this process.
+    pub(crate) id: u64,
     limits: LiveLimits,
     bucket: RwLock<TokenBucket>,
     created: Instant,
@@ -70,6 +80,11 @@ pub(crate) struct ClientUsage {
     last_call: AtomicU64,
     /// When a refusal was last logged.
     logged_at: Mutex<Option<Instant>>,
+    budget: Mutex<CostBudget>,
+    /// Held by the call that waits until the debt is paid; further ones wait in their order.
+    pace: Semaphore,
+    /// Held by work on a thread of its own.
+    pub(crate) turn: Arc<Semaphore>,
     open_calls: AtomicU32,
     /// Bytes of requests of this client, and of all.
     pub(crate) request_bytes: AtomicU64,
@@ -197,11 +212,15 @@ impl ClientLimiter {
         let usage = clients.usage.entry(client).or_insert_with_key(|client| {
             Arc::new(ClientUsage {
                 client: client.clone(),
+                id: NEXT_CLIENT.fetch_add(1, Ordering::Relaxed),
                 limits: self.limits.clone(),
                 bucket: RwLock::new(TokenBucket::new(limits)),
                 created: Instant::now(),
                 last_call: AtomicU64::new(NEVER),
                 logged_at: Mutex::default(),
+                budget: Mutex::new(CostBudget::new(Instant::now())),
+                pace: Semaphore::new(1),
+                turn: Arc::new(Semaphore::new(1)),
                 open_calls: AtomicU32::new(0),
                 request_bytes: AtomicU64::new(0),
                 all_request_bytes: Arc::clone(&self.request_bytes),
@@ -232,7 +251,45 @@ impl ClientUsage {
         let is_full = last_call == NEVER
             || Duration::from_nanos(last_call) + self.bucket.read().fill_time()
                 <= self.created.elapsed();
-        is_full && self.open_calls.load(Ordering::Relaxed) == 0
+        is_full
+            && self.open_calls.load(Ordering::Relaxed) == 0
+            && self.budget.lock().is_full(Instant::now(), self.limits().processor_rate())
+    }
+
+    /// Charges processor time.
+    pub(crate) fn charge(&self, cost: Duration) {
+        self.budget.lock().charge(Instant::now(), self.limits().processor_rate(), cost);
+    }
+
+    /// Begins work whose cost will be known at its end.
+    pub(crate) fn begin_work(&self) {
+        self.budget.lock().begin(Instant::now(), self.limits().processor_rate());
+    }
+
+    /// Ends such work.
+    pub(crate) fn end_work(&self, cost: Duration) {
+        self.budget.lock().end(Instant::now(), self.limits().processor_rate(), cost);
+    }
+
+    /// The debt in processor time, and the time in which it is paid.
+    fn debt(&self) -> Option<(Duration, Duration)> {
+        self.budget.lock().debt(Instant::now(), self.limits().processor_rate())
+    }
+
+    /// True if the client has used more than its share.
+    pub(crate) fn owes(&self) -> bool {
+        self.debt().is_some()
+    }
+
+    /// Waits until the client owes nothing; several calls do so one after the other.
+    pub(crate) async fn pace(&self) {
+        if !self.owes() {
+            return;
+        }
+        let _first = self.pace.acquire().await;
+        while let Some((_, wait)) = self.debt() {
+            sleep(wait).await;
+        }
     }
 
     /// Takes one call from the bucket.
@@ -256,6 +313,14 @@ impl ClientUsage {
     /// Counts in a call, until its response is dropped.
     fn begin(self: &Arc<Self>) -> Result<OpenCall, LimitExceeded> {
         let limits = self.limits.get();
+        if let Some((owed, delay)) = self.debt().filter(|(owed, _)| *owed > MOST_DEBT) {
+            let text = format!(
+                "{} uses more than {} % of the processors: it is {owed:.1?} ahead",
+                self.client, limits.processor_percent
+            );
+            let status = Reason::RateLimited.status_after(text, delay);
+            return Err(LimitExceeded { limit: "processor_percent", status });
+        }
         if let Err(delay) = self.take(&limits) {
             let text = format!(
                 "{} makes more than {} calls a second",
@@ -350,16 +415,18 @@ impl Middleware for LimitClients {
         let service = access_of(request.uri().path()).map_or("-", |access| access.service);
         match usage.begin() {
             Ok(open) => {
+                let cost = CallCost::of(Arc::clone(&usage));
+                cost.charge_call();
+                usage.pace().await;
                 let bytes = Arc::new(RequestBytes::new(usage, service));
+                let work = CallWork::new(cost, service);
                 request.extensions_mut().insert(Arc::clone(&bytes));
-                let response = inner.call(request).await?;
+                request.extensions_mut().insert(work.clone());
+                let is_lasting = has_request_stream(request.uri().path());
+                let response = ChargedCall::new(inner.call(request), work.clone()).await?;
                 // The call is open until its response has been sent or given up.
-                Ok(response.map(|body| {
-                    Body::new(body.map_frame(move |frame| {
-                        let _open = (&open, &bytes, &on_connection);
-                        frame
-                    }))
-                }))
+                let kept = (open, bytes, on_connection);
+                Ok(response.map(|body| Body::new(ChargedBody::new(body, work, is_lasting, kept))))
             }
             Err(LimitExceeded { limit, status }) => {
                 usage.record_refusal(service, limit);
@@ -370,14 +437,16 @@ impl Middleware for LimitClients {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use governor::clock::FakeRelativeClock;
 
     use super::*;
+    use crate::cost_budget::BURST;
 
     const LIMITS: Limits = Limits {
         calls_per_second: 10,
         burst: 3,
+        processor_percent: 50,
         open_calls: 2,
         client_connections: 2,
         connections: 5,
@@ -388,6 +457,26 @@ mod tests {
     fn connect(limiter: &Arc<ClientLimiter>, name: &str) -> Option<ConnectionPermit> {
         let client = Client::Named(vec![name.parse().unwrap()]);
         limiter.slot().and_then(|slot| limiter.permit(slot, client))
+    }
+
+    /// The usage of a client of a server that no other test has.
+    pub(crate) fn usage(name: &str) -> Arc<ClientUsage> {
+        let limiter = ClientLimiter::new(LIMITS);
+        Arc::clone(&connect(&limiter, name).unwrap().usage)
+    }
+
+    impl ClientUsage {
+        /// What is gone of a balance that has not earned anything since.
+        pub(crate) fn spent(&self) -> Duration {
+            let mut budget = self.budget.lock();
+            // Far more than a test uses, so that there is a debt to read.
+            let most = Duration::from_secs(100);
+            let (now, rate) = (Instant::now(), self.limits().processor_rate());
+            budget.charge(now, rate, most);
+            let owed = budget.debt(now, rate).map_or(Duration::ZERO, |(owed, _)| owed);
+            budget.refund(most);
+            owed + BURST - most
+        }
     }
 
     #[test]
@@ -410,6 +499,51 @@ mod tests {
             assert_eq!(take(), Ok(()), "a full bucket has one burst");
         }
         assert!(take().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_used_more_than_its_share_waits_and_then_is_refused() {
+        let limiter = ClientLimiter::new(Limits { burst: 100, ..LIMITS });
+        let permit = connect(&limiter, "tenant/a").unwrap();
+        let usage = &permit.usage;
+        let start = Instant::now();
+        let paid_in =
+            |debt: Duration| debt * 1_000 / u32::try_from(LIMITS.processor_rate()).unwrap();
+        usage.charge(BURST);
+        usage.pace().await;
+        assert_eq!(start.elapsed(), Duration::ZERO, "a burst is free");
+        let debt = Duration::from_millis(500);
+        usage.charge(debt);
+        drop(usage.begin().unwrap());
+        usage.pace().await;
+        let waited = start.elapsed();
+        assert!(waited >= paid_in(debt) && waited <= paid_in(debt) * 2, "{waited:?}");
+
+        let debt = MOST_DEBT * 2;
+        usage.charge(debt);
+        let refused = usage.begin().unwrap_err();
+        assert_eq!(refused.limit, "processor_percent");
+        assert_eq!(crate::reason_of(&refused.status).as_deref(), Some("RATE_LIMITED"));
+        let after = crate::retry_after(&refused.status).unwrap();
+        assert!(after >= paid_in(MOST_DEBT) && after <= paid_in(debt), "{after:?}");
+        let other = connect(&limiter, "tenant/b").unwrap();
+        assert!(other.usage.begin().is_ok(), "another client has its own share");
+        sleep(after).await;
+        assert!(usage.begin().is_ok() && !usage.owes());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_in_debt_is_not_forgotten() {
+        let limiter = ClientLimiter::new(LIMITS);
+        let permit = connect(&limiter, "tenant/a").unwrap();
+        permit.usage.charge(BURST + MOST_DEBT * 2);
+        drop(permit);
+        let again = connect(&limiter, "tenant/a").unwrap();
+        assert!(again.usage.begin().is_err(), "reconnecting pays no debt");
+        drop(again);
+        sleep(Duration::from_secs(3_600)).await;
+        drop(connect(&limiter, "tenant/a"));
+        assert!(limiter.clients.lock().usage.is_empty(), "one that owes nothing is");
     }
 
     #[test]

@@ -9,14 +9,15 @@
 //! - Security: [`Security`] has the certificates of a process, [`Caller`] the identities of a
 //!   client; `access.rs` is the table of calls that each role may make. [`ExternalTls`] connects to
 //!   servers of other programs.
-//! - [`Limits`] bound the calls and connections of each client; `message_bounds.rs` bounds the
-//!   memory of a request.
+//! - [`Limits`] bound the calls and connections of each client, and the processor time that it
+//!   uses, which [`CallCost`] charges; `message_bounds.rs` bounds the memory of a request.
 
 mod accept;
 mod access;
 mod administration;
 mod authority;
 mod browser_tls;
+mod call_cost;
 mod call_log;
 mod call_spans;
 mod certificates;
@@ -24,6 +25,7 @@ mod channel;
 mod client;
 mod client_limiter;
 mod connection;
+mod cost_budget;
 mod error;
 mod external_tls;
 mod identity;
@@ -51,6 +53,7 @@ mod unreadable_requests;
 pub use access::{Access, Bound, access_table};
 pub use authority::{Authority, AuthorityError, Credentials};
 pub use browser_tls::BrowserTls;
+pub use call_cost::{CallCost, Turn, measured};
 pub use certificates::{CertificateFiles, SecurityError};
 pub use channel::Channel;
 pub use client::{Backoff, Peer, PeerError, is_of_this_machine, request_id};

@@ -6,7 +6,8 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::thread::available_parallelism;
 
 use parking_lot::RwLock;
 
@@ -19,6 +20,8 @@ pub struct Limits {
     pub calls_per_second: u32,
     /// Calls that a client which was quiet before may make at once, at least 1.
     pub burst: u32,
+    /// Percentage of the processors of the machine that work for a client may use, 1 to 100.
+    pub processor_percent: u32,
     /// Calls, streams among them, that a client may have open, at least 1.
     pub open_calls: u32,
     /// Connections that a client may have, at least 1.
@@ -33,19 +36,31 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Four times the load of the busiest operating agent, 5 000 joins a second; the streams of two
-    /// connections as open calls; connections for the agents of 40 000 nodes; four of the longest
+    /// Four times the load of the busiest operating agent, 5 000 joins a second; half of the
+    /// processors, so that no client has them all; the streams of two connections as open calls; connections for the agents of 40 000 nodes; four of the longest
     /// messages for a client, and 32 for all.
     fn default() -> Self {
         Self {
             calls_per_second: 20_000,
             burst: 20_000,
+            processor_percent: 50,
             open_calls: 2_048,
             client_connections: 4_096,
             connections: 65_536,
             client_request_bytes: 256 << 20,
             request_bytes: 2 << 30,
         }
+    }
+}
+
+/// Processors of the machine that this process may use.
+static PROCESSORS: LazyLock<u64> =
+    LazyLock::new(|| available_parallelism().map_or(1, |count| count.get() as u64));
+
+impl Limits {
+    /// Processor time that a client may use, in thousandths of the time that passes.
+    pub(crate) fn processor_rate(&self) -> u64 {
+        *PROCESSORS * u64::from(self.processor_percent) * 10
     }
 }
 

@@ -13,16 +13,19 @@
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
+use http_body::Frame;
 use http_body_util::{BodyStream, StreamBody};
 use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
 use tokio::time::{Sleep, sleep};
 use tokio_stream::Stream;
 use tonic::Status;
 use tonic::body::Body;
+use tonic::codegen::Bytes;
 
+use crate::call_cost::{CallCost, CallWork, LONG_MESSAGE, Turn};
 use crate::middleware::{InnerService, Middleware};
 use crate::request_bytes::{MESSAGE_TIMEOUT, RequestBytes};
 use crate::status::Reason;
@@ -131,6 +134,11 @@ fn size_of_message(message: &MessageDescriptor, depth: usize) -> usize {
     (alone + choices.sum::<usize>()).next_multiple_of(WORD)
 }
 
+/// True if a call has a stream of requests, and so may last as long as its client.
+pub(crate) fn has_request_stream(path: &str) -> bool {
+    MESSAGES.requests.get(path).is_some_and(|(_, is_stream)| *is_stream)
+}
+
 /// Refuses requests that would take too much memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoundMessages;
@@ -149,10 +157,12 @@ impl Middleware for BoundMessages {
         let free = large.map_or(FREE_BYTES, |(_, free)| *free);
         let scanner = Scanner::new(&MESSAGES, message, free);
         let bytes = request.extensions().get().cloned();
+        let work = request.extensions().get().cloned();
         let request = request.map(|body| {
             let frames = BodyStream::new(body);
-            let deadline = None;
-            Body::new(StreamBody::new(BoundedBody { frames, scanner, is_stream, bytes, deadline }))
+            let (deadline, end) = (None, None);
+            let body = BoundedBody { frames, scanner, is_stream, bytes, deadline, work, end };
+            Body::new(StreamBody::new(body))
         });
         inner.call(request).await
     }
@@ -167,6 +177,17 @@ struct BoundedBody {
     bytes: Option<Arc<RequestBytes>>,
     /// End of the time for the message that is arriving.
     deadline: Option<Pin<Box<Sleep>>>,
+    /// None outside of a server.
+    work: Option<CallWork>,
+    /// The end of a long message, which waits to be decoded.
+    end: Option<MessageEnd>,
+}
+
+/// The last frame of a long message.
+struct MessageEnd {
+    frame: Frame<Bytes>,
+    /// The turn of the client in which the message is decoded; `None` once it has begun.
+    turn: Option<Pin<Box<dyn Future<Output = Turn> + Send>>>,
 }
 
 impl BoundedBody {
@@ -180,6 +201,43 @@ impl BoundedBody {
             self.deadline = Some(Box::pin(sleep(MESSAGE_TIMEOUT)));
         }
         Ok(())
+    }
+
+    /// Reads a frame, and keeps it if it is the end of a long message.
+    fn take(&mut self, frame: Frame<Bytes>) -> Result<Option<Frame<Bytes>>, Status> {
+        let Some(data) = frame.data_ref() else { return Ok(Some(frame)) };
+        let before = self.scanner.messages_read;
+        self.read(data)?;
+        let Some(work) = &self.work else { return Ok(Some(frame)) };
+        if !self.is_stream {
+            work.cost.charge_bytes(data.len());
+        }
+        let is_long = self.scanner.messages_read > before;
+        let is_long = is_long && self.scanner.last_length >= LONG_MESSAGE;
+        // Other tasks than that of the call decode what they read where they are.
+        if !is_long || CallCost::current().client() == 0 {
+            return Ok(Some(frame));
+        }
+        let cost = work.cost.clone();
+        let turn: Pin<Box<dyn Future<Output = Turn> + Send>> =
+            Box::pin(async move { cost.turn().await });
+        self.end = Some(MessageEnd { frame, turn: Some(turn) });
+        Ok(None)
+    }
+
+    /// Waits until a long message may be decoded; then the poll after this one gets its end.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Option<Frame<Bytes>>> {
+        let Some(end) = &mut self.end else { return Poll::Ready(None) };
+        let Some(turn) = &mut end.turn else {
+            return Poll::Ready(self.end.take().map(|end| end.frame));
+        };
+        let turn = ready!(turn.as_mut().poll(context));
+        end.turn = None;
+        if let Some(work) = &self.work {
+            work.begin(turn);
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn hold(&self) -> Result<(), Status> {
@@ -201,11 +259,15 @@ impl Stream for BoundedBody {
     type Item = <BodyStream<Body> as Stream>::Item;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(frame) = ready!(self.poll_end(context)) {
+            return Poll::Ready(Some(Ok(frame)));
+        }
         match Pin::new(&mut self.frames).poll_next(context) {
-            Poll::Ready(Some(Ok(frame))) => {
-                let read = frame.data_ref().map_or(Ok(()), |data| self.read(data));
-                Poll::Ready(Some(read.map(|()| frame)))
-            }
+            Poll::Ready(Some(Ok(frame))) => match self.take(frame) {
+                Ok(Some(frame)) => Poll::Ready(Some(Ok(frame))),
+                Ok(None) => self.poll_next(context),
+                Err(refused) => Poll::Ready(Some(Err(refused))),
+            },
             Poll::Ready(end) => Poll::Ready(end),
             Poll::Pending => {
                 if let Err(refused) = self.forget_last() {
@@ -414,12 +476,10 @@ impl Scanner {
 #[cfg(test)]
 mod tests {
     use fabricast_proto::v1;
-    use http_body::Frame;
     use prost::Message;
     use tokio_stream::StreamExt;
     use tokio_stream::wrappers::ReceiverStream;
     use tonic::Code;
-    use tonic::codegen::Bytes;
 
     use super::*;
 
@@ -446,8 +506,8 @@ mod tests {
         let body = Body::new(StreamBody::new(ReceiverStream::new(received)));
         let scanner = Scanner::new(&MESSAGES, request, FREE_BYTES);
         let frames = BodyStream::new(body);
-        let (is_stream, bytes, deadline) = (false, None, None);
-        let mut body = BoundedBody { frames, scanner, is_stream, bytes, deadline };
+        let (is_stream, bytes, deadline, work, end) = (false, None, None, None, None);
+        let mut body = BoundedBody { frames, scanner, is_stream, bytes, deadline, work, end };
         let mut count = 0;
         let all = async {
             while let Some(frame) = body.next().await {

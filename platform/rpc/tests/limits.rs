@@ -10,7 +10,7 @@ use fabricast_proto::v1::administration_service_client::AdministrationServiceCli
 use fabricast_proto::{BytesCodec, v1};
 use fabricast_rpc::{
     AskReadiness, Authority, BoundServer, BoundSocket, CertificateFiles, Channel, Limits, Peer,
-    Reason, Security, Services, reason_of, retry_after,
+    Reason, Security, Services, measured, reason_of, retry_after,
 };
 use fabricast_telemetry::metrics::LIMITED;
 use http_body::Frame;
@@ -34,6 +34,7 @@ const DAY: time::Duration = time::Duration::days(1);
 const FEW: Limits = Limits {
     calls_per_second: 1,
     burst: 5,
+    processor_percent: 50,
     open_calls: 3,
     client_connections: 2,
     connections: 4,
@@ -275,7 +276,7 @@ async fn health_tells_if_a_part_is_ready() {
     let address = bound.address().to_string();
     let (_, server) = tonic_health::server::health_reporter();
     // Any service will do; this one is named like those of others.
-    let services = Services::new("tic").with(Named(server)).with_readiness(ask);
+    let services = Services::new("tic").with(Named(server, Duration::ZERO)).with_readiness(ask);
     let serving = bound.serve(services, stop.clone());
     tokio::spawn(async move { serving.await.unwrap() });
     let _serving = stop.drop_guard();
@@ -291,9 +292,71 @@ async fn health_tells_if_a_part_is_ready() {
     }
 }
 
-/// A service under another name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_whose_calls_cost_too_much_is_refused_and_another_is_served() {
+    let ours = authority();
+    let limits = Limits { burst: 1_000, processor_percent: 1, open_calls: 100, ..FEW };
+    let bound = BoundServer::bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let bound = bound.secured(known(&ours, "tic/a").limited(limits));
+    let (address, stop) = (bound.address().to_string(), CancellationToken::new());
+    let (_, server) = tonic_health::server::health_reporter();
+    // One call takes more than a burst and the debt that is waited for.
+    let costly = Named(server, Duration::from_millis(1_500));
+    let serving = bound.serve(Services::new("tic").with(costly), stop.clone());
+    tokio::spawn(async move { serving.await.unwrap() });
+    let _serving = stop.drop_guard();
+    let noisy = known(&ours, "tenant/noisy").peer(&address).unwrap();
+    let mut client = tonic::client::Grpc::new(noisy.channel());
+    client.ready().await.unwrap();
+    let path = "/test.Named/Any".parse().unwrap();
+    // There is no such call, which is found out after the work.
+    let missing = client.unary(tonic::Request::new(Vec::new()), path, BytesCodec).await;
+    assert!(missing.is_err());
+    let again = known(&ours, "tenant/noisy").peer(&address).unwrap();
+    for peer in [&noisy, &again] {
+        // On a busy machine the client may have given up before the work was done.
+        let refused = in_time(async || match ask(peer.channel()).await {
+            Ok(()) => Err(Status::unknown("served")),
+            Err(refused) => Ok(refused),
+        });
+        let refused = refused.await;
+        assert_eq!(reason_of(&refused).as_deref(), Some(Reason::RateLimited.text()));
+        assert!(refused.message().contains("tenant/noisy uses more than 1 %"), "{refused}");
+        assert!(retry_after(&refused).unwrap() > Duration::from_secs(1), "{refused:?}");
+    }
+    assert!(LIMITED.count("AdministrationService", "tenant", "processor_percent") >= 2);
+    let quiet = known(&ours, "tenant/quiet").peer(&address).unwrap();
+    for _ in 0..20 {
+        ask(quiet.channel()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_messages_of_one_client_take_turns_and_all_are_answered() {
+    let ours = authority();
+    let limits = Limits { client_request_bytes: 64 << 20, ..Limits::default() };
+    let (address, _serving) = serve(known(&ours, "tic/a").limited(limits));
+    let peer = known(&ours, "tenant/a").peer(&address).unwrap();
+    let mut message = Vec::new();
+    prost::encoding::bytes::encode(1_000, &vec![0_u8; 1 << 20], &mut message);
+    let calls = (0..24).map(|_| {
+        let (channel, message) = (peer.channel(), message.clone());
+        tokio::spawn(async move {
+            let mut client = tonic::client::Grpc::new(channel);
+            client.ready().await.unwrap();
+            let path = "/fabricast.v1.AdministrationService/GetServerInfo".parse().unwrap();
+            client.unary(tonic::Request::new(message), path, BytesCodec).await.map(|_| ())
+        })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        let ended = tokio::time::timeout(Duration::from_secs(60), call).await;
+        ended.expect("it has its turn").unwrap().unwrap();
+    }
+}
+
+/// A service under another name, whose calls take so much processor time.
 #[derive(Clone)]
-struct Named<S>(S);
+struct Named<S>(S, Duration);
 
 impl<S> tonic::server::NamedService for Named<S> {
     const NAME: &'static str = "test.Named";
@@ -312,6 +375,10 @@ impl<S: Service<R>, R> Service<R> for Named<S> {
     }
 
     fn call(&mut self, request: R) -> S::Future {
+        let mut spent = Duration::ZERO;
+        while spent < self.1 {
+            spent += measured(|| std::hint::black_box((0..10_000).sum::<u64>())).1;
+        }
         self.0.call(request)
     }
 }

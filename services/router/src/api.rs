@@ -9,7 +9,7 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::route_service_server::RouteService;
 use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_routing::HomeError;
-use fabricast_rpc::{Leader, Reason};
+use fabricast_rpc::{CallCost, Leader, Reason};
 use fabricast_topology::ibnetdiscover;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
@@ -94,7 +94,7 @@ impl RouteService for RouteServer {
         // Asked first: what is seen later than this is not older.
         let newest = self.newest_revision().await;
         let status = self.query(Query::Status).await?;
-        let figures = tokio::task::spawn_blocking(move || status.complete());
+        let figures = CallCost::current().at_once().run(move || status.complete());
         let stopping = |_| Reason::ShuttingDown.status("the route service is stopping", &[]);
         let mut status = figures.await.map_err(stopping)?;
         status.newest_revision = newest;
@@ -128,9 +128,10 @@ impl RouteService for RouteServer {
             return Err(self.not_active());
         }
         let stopping = || Reason::ShuttingDown.status("the route service is stopping", &[]);
+        let turn = CallCost::current().turn().await;
         let permit = self.plans.permit().await?;
         let query = self.query(Query::Homes).await?;
-        let answer = tokio::task::spawn_blocking(move || {
+        let answer = turn.run(move || {
             let _permit = permit; // held to the end, also if the caller goes away
             query.answer(most as usize)
         });
@@ -157,9 +158,10 @@ impl RouteService for RouteServer {
             return Err(self.not_active());
         }
         let stopping = || Reason::ShuttingDown.status("the route service is stopping", &[]);
+        let turn = CallCost::current().turn().await;
         let permit = self.plans.permit().await?;
         let query = self.query(Query::Faults).await?;
-        let answer = tokio::task::spawn_blocking(move || {
+        let answer = turn.run(move || {
             let _permit = permit; // held to the end, also if the caller goes away
             query.answer(&request)
         });
@@ -182,9 +184,10 @@ impl RouteService for RouteServer {
         if self.active.own_term() == 0 {
             return Err(self.not_active());
         }
+        let turn = CallCost::current().turn().await;
         let permit = self.figures.permit().await?;
         let status = self.query(Query::Status).await?;
-        let loads = tokio::task::spawn_blocking(move || {
+        let loads = turn.run(move || {
             let _permit = permit; // held to the end, also if the caller goes away
             status.link_loads()
         });
@@ -199,11 +202,12 @@ impl RouteService for RouteServer {
         if self.active.own_term() == 0 {
             return Err(self.not_active());
         }
+        let turn = CallCost::current().turn().await;
         let Some((mut recording, graph)) = self.query(Query::Recording).await? else {
             let why = "nothing is recorded, or the records take more than `recording_bytes` allows";
             return Err(Reason::NothingRecorded.status(why, &[]));
         };
-        let file = tokio::task::spawn_blocking(move || {
+        let file = turn.run(move || {
             recording.topology = ibnetdiscover::write(&graph);
             recording.to_bytes()
         });

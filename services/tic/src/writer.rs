@@ -1,8 +1,9 @@
 //! The one task that changes the records.
 //!
-//! Callers wait in a bounded queue. The writer decides a batch of requests against its own state,
-//! which runs ahead of the committed records, writes all changes as one store transaction, and only
-//! then publishes them and replies.
+//! Callers wait in a bounded queue, which is fair to their clients by the time that the writer
+//! spends on each. The writer decides a batch of requests against its own state, which runs ahead
+//! of the committed records, writes all changes as one store transaction, and only then publishes
+//! them and replies.
 //!
 //! If the transaction fails, no caller gets a success. If the store refused it, nothing was
 //! written, and the state is rolled back; if another program wrote to the store, the state is read
@@ -11,6 +12,7 @@
 
 pub(crate) mod directory;
 pub(crate) mod error;
+pub(crate) mod fair_queue;
 pub(crate) mod queue;
 pub(crate) mod requests;
 pub(crate) mod state;
@@ -44,6 +46,10 @@ use crate::writer::traced::TracedRequests;
 const MAX_BATCH: usize = 512;
 /// Changes at which a batch is written, however few requests it holds.
 const MAX_BATCH_CHANGES: usize = 16_384;
+/// Processor time of decisions at which a batch is written, so that other requests wait no longer.
+const MAX_BATCH_TIME: Duration = Duration::from_millis(10);
+/// A decision is logged that keeps the writer for longer.
+const LONG_DECISION: Duration = Duration::from_millis(20);
 /// Time after a refusal for lack of space in which each request is written alone.
 const SHORT_OF_SPACE: Duration = Duration::from_secs(30);
 
@@ -76,23 +82,22 @@ impl Writer {
     /// [`TermEnd`] if it cannot go on, after all waiting callers were refused.
     pub(crate) async fn run(
         mut self,
-        mut queue: WriteReceiver,
+        queue: WriteReceiver,
         stop: CancellationToken,
     ) -> Result<(), TermEnd> {
-        let mut requests = Vec::with_capacity(MAX_BATCH);
         loop {
-            let count = tokio::select! {
+            let has_requests = tokio::select! {
                 biased;
-                count = queue.requests.recv_many(&mut requests, MAX_BATCH) => count,
-                () = stop.cancelled(), if !queue.requests.is_closed() => {
-                    queue.requests.close();
+                has_requests = queue.wait() => has_requests,
+                () = stop.cancelled(), if !queue.is_closed() => {
+                    queue.close();
                     continue;
                 }
             };
-            if count == 0 {
+            if !has_requests {
                 return Ok(());
             }
-            let worked = self.work_off(&mut requests).await;
+            let worked = self.work_off(&queue).await;
             let worked = worked.and_then(|()| {
                 let Some(next) = &self.state.next_topology else { return Ok(()) };
                 audit::topology(&next.summary());
@@ -100,31 +105,34 @@ impl Writer {
             });
             if let Err(ended) = &worked {
                 queue.refuse_all(ended.write_error());
-                return worked; // drops the requests that were not begun
+                return worked;
             }
         }
     }
 
-    async fn work_off(&mut self, requests: &mut Vec<QueuedWrite>) -> Result<(), TermEnd> {
+    /// Decides a batch of requests, and commits it.
+    async fn work_off(&mut self, queue: &WriteReceiver) -> Result<(), TermEnd> {
         if self.in_doubt {
             self.settle_doubt().await?;
         }
-        let mut batch = Batch::default();
-        let mut waiting = std::mem::take(requests).into_iter();
-        while let Some(queued) = waiting.next() {
-            self.decide(queued, &mut batch);
-            if (batch.writes.changes.len() >= MAX_BATCH_CHANGES || self.is_short_of_space())
-                && let Err(ended) = self.commit(std::mem::take(&mut batch)).await
-            {
-                requests.extend(waiting);
-                return Err(ended);
+        let (mut batch, mut busy) = (Batch::default(), Duration::ZERO);
+        while batch.replies.len() < MAX_BATCH && busy < MAX_BATCH_TIME {
+            let spent = queue.decide_next(|queued| self.decide(queued, &mut batch));
+            let Some(spent) = spent else { break };
+            if spent > LONG_DECISION {
+                let elapsed_ms = u64::try_from(spent.as_millis()).unwrap_or(u64::MAX);
+                tracing::debug!(elapsed_ms, "a request kept the writer");
+            }
+            busy += spent;
+            if batch.writes.changes.len() >= MAX_BATCH_CHANGES || self.is_short_of_space() {
+                break;
             }
         }
         self.commit(batch).await
     }
 
     fn decide(&mut self, queued: QueuedWrite, batch: &mut Batch) {
-        let QueuedWrite { request, origin } = queued;
+        let QueuedWrite { request, origin, cost: _ } = queued;
         batch.traced.add(origin, request.is_route_report());
         batch.replies.push(if self.in_doubt {
             request.refuse(WriteError::StoreSilent)

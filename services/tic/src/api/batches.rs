@@ -1,12 +1,13 @@
 //! `GroupBatchService`: many groups, joins or leaves with one call.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fabricast_groups::command::{DeleteJobGroups, JobEnd};
 use fabricast_groups::directory::Directory;
 use fabricast_groups::names::JobName;
 use fabricast_proto::v1;
-use fabricast_rpc::{Caller, Reason, client_key};
+use fabricast_rpc::{CallCost, Caller, Reason, client_key};
 use fabricast_telemetry::traces::Origin;
 use fabricast_wire::encode_refusal;
 use tokio::sync::mpsc;
@@ -24,6 +25,8 @@ use crate::writer::directory::{Decided, DirectoryRequest, JobGroupsDeleted};
 const ANSWERS: usize = 8;
 /// Most joins or leaves in one call.
 const MANY: usize = 10_000;
+/// Joins or leaves of one call that wait for the writer at a time: two of its batches.
+const UNANSWERED: usize = 1_024;
 /// Members at which an answer about many groups is full.
 const FOUND: usize = 4_096;
 /// Records that the end of a job changes in one decision, unless one group has more.
@@ -47,7 +50,7 @@ impl GroupBatches {
     /// portion at a time.
     async fn checked(&self, batch: Batch) -> Result<Vec<Portion>, Status> {
         let records = Arc::clone(&self.tic.records);
-        let checking = tokio::task::spawn_blocking(move || {
+        let checking = CallCost::current().turn().await.run(move || {
             let portions = batch.cut()?;
             for portion in &portions {
                 records.read(|directory| portion.check(directory))?;
@@ -63,7 +66,8 @@ impl GroupBatches {
         let outlines = portions.iter().flat_map(|portion| &portion.request.groups);
         let outlines: Vec<GroupOutline> = outlines.map(batch::outline).collect();
         // The writer refuses a change that became impossible since the check, and names the group.
-        let Ok(choices) = self.tic.plan(outlines).await else { return portions };
+        let turn = CallCost::current().turn().await;
+        let Ok(choices) = self.tic.plan(turn, outlines).await else { return portions };
         let mut choices = choices.into_iter();
         for portion in &mut portions {
             for group in &mut Arc::make_mut(&mut portion.request).groups {
@@ -73,21 +77,25 @@ impl GroupBatches {
         portions
     }
 
-    /// Sends all requests to the writer, then waits for each reply.
+    /// Sends all requests to the writer and waits for each reply; [`UNANSWERED`] at a time, so that
+    /// a long call needs no more of the queue than others.
     async fn write_all<R: DirectoryRequest>(
         &self,
         requests: Vec<Result<R, Status>>,
     ) -> Vec<Result<R::Answer, Status>> {
-        let sent: Vec<_> =
-            requests.into_iter().map(|request| Ok(self.tic.queue.send(request?)?)).collect();
-        let mut answers = Vec::with_capacity(sent.len());
-        for pending in sent {
+        let count = requests.len();
+        let mut requests = requests.into_iter();
+        let send = |request: Result<R, Status>| Ok(self.tic.queue.send(request?)?);
+        let mut sent: VecDeque<_> = requests.by_ref().take(UNANSWERED).map(send).collect();
+        let mut answers = Vec::with_capacity(count);
+        while let Some(pending) = sent.pop_front() {
             answers.push(match pending {
                 Ok(pending) => {
                     pending.reply().await.map(|Decided { answer, .. }| answer).map_err(Status::from)
                 }
                 Err(refused) => Err(refused),
             });
+            sent.extend(requests.next().map(send));
         }
         answers
     }
@@ -163,7 +171,8 @@ impl v1::group_batch_service_server::GroupBatchService for GroupBatches {
         names.try_for_each(|group| caller.check_group(group.group.name.as_str()))?;
         let portions = self.planned(portions).await;
         let (sender, answers) = mpsc::channel(ANSWERS);
-        tokio::spawn(Origin::kept().cover(form(self.tic.clone(), portions, sender, permit)));
+        let forming = form(self.tic.clone(), portions, sender, permit);
+        tokio::spawn(Origin::kept().cover(CallCost::current().cover(forming)));
         Ok(Response::new(ReceiverStream::new(answers)))
     }
 

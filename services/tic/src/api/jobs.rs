@@ -12,7 +12,7 @@ use fabricast_groups::names::{AccountName, JobName, NodeName, UserName};
 use fabricast_groups::token::JobToken;
 use fabricast_placement::{JobClass, JobNames, JobReport, Move, Spread};
 use fabricast_proto::v1;
-use fabricast_rpc::{Caller, Reason};
+use fabricast_rpc::{CallCost, Caller, Reason};
 use fabricast_wire::{decode_timestamp, encode_timestamp};
 use tonic::{Request, Response, Status};
 
@@ -148,7 +148,7 @@ impl v1::job_service_server::JobService for Jobs {
         let count = request.into_inner().node_count;
         let view = self.queue.write(ViewJobs).await?;
         // Trying moves takes long if there are many jobs.
-        let report = tokio::task::spawn_blocking(move || report(&view, count)).await;
+        let report = CallCost::current().turn().await.run(move || report(&view, count)).await;
         report.map(Response::new).map_err(|_panic| status::panicked("the report"))
     }
 }

@@ -12,7 +12,7 @@ use fabricast_groups::record::{NodeRecord, Route, RouteState};
 use fabricast_groups::watch::UNTOLD;
 use fabricast_proto::v1;
 use fabricast_routing::{Choice, MgidSpace};
-use fabricast_rpc::{Caller, Reason};
+use fabricast_rpc::{CallCost, Caller, Reason, Turn};
 use fabricast_topology::Mgid;
 use fabricast_wire::{decode_group_agent_status, decode_route, encode_node, encode_timestamp};
 use tokio::sync::Semaphore;
@@ -85,12 +85,14 @@ impl Tic {
     /// Chooses MGIDs for groups that are formed together; changes nothing.
     ///
     /// That may take seconds, so it runs on a thread of its own and not in the writer.
-    pub(crate) async fn plan(&self, groups: Vec<GroupOutline>) -> Result<Vec<Choice>, Status> {
+    pub(crate) async fn plan(
+        &self,
+        turn: Turn,
+        groups: Vec<GroupOutline>,
+    ) -> Result<Vec<Choice>, Status> {
         let mut planner = self.queue.write(CopyMgidPlanner).await?;
         let (records, graph) = (Arc::clone(&self.records), Arc::clone(&self.topology.graph));
-        let planning = tokio::task::spawn_blocking(move || {
-            mgid_plan::plan(&mut planner, &records, &graph, &groups)
-        });
+        let planning = turn.run(move || mgid_plan::plan(&mut planner, &records, &graph, &groups));
         planning.await.map_err(|_panic| status::panicked("the plan"))?
     }
 
@@ -163,8 +165,10 @@ impl v1::tic_service_server::TicService for Tic {
         let outlines =
             groups.iter().map(|group| GroupOutline::read(&caller, &self.topology.graph, group));
         let outlines = outlines.collect::<Result<Vec<_>, Status>>()?;
+        // First, so that whoever has the permit does not wait for its client's debt to be paid.
+        let turn = CallCost::current().turn().await;
         let _permit = self.plans.acquire().await.map_err(|_closed| status::panicked("planning"))?;
-        let choices = self.plan(outlines).await?;
+        let choices = self.plan(turn, outlines).await?;
         let mgids = groups.into_iter().zip(choices).map(|(group, choice)| v1::PlannedMgid {
             mgid: self.own_mgid(&group.group).unwrap_or(choice.mgid).0,
             group: group.group,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fabricast_proto::v1;
-use fabricast_rpc::{Caller, Reason};
+use fabricast_rpc::{CallCost, Caller, Reason};
 use fabricast_topology::{Graph, Peer, ibnetdiscover};
 use tokio::sync::Mutex;
 use tonic::{Request, Response, Status, Streaming};
@@ -170,7 +170,7 @@ async fn read<T>(
         invalid(format!("chunk: not text from byte {}", error.utf8_error().valid_up_to()))
     })?;
     // Parsing a large text takes longer than other calls may wait.
-    let parsing = tokio::task::spawn_blocking(move || ibnetdiscover::read(&text));
+    let parsing = CallCost::current().turn().await.run(move || ibnetdiscover::read(&text));
     let graph = parsing.await.map_err(|_panic| status::panicked("parsing the topology"))?;
     let graph = graph.map_err(|error| invalid(format!("chunk: {error}")))?;
     if graph.switch_count() == 0 {

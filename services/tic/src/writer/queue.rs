@@ -1,11 +1,15 @@
 //! The bounded queue of the writer: each request has a reply of its own type.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use fabricast_rpc::{CallCost, measured};
 use fabricast_telemetry::traces::Origin;
-use tokio::sync::{mpsc, oneshot};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot};
 
 use crate::writer::error::WriteError;
+use crate::writer::fair_queue::FairQueue;
 use crate::writer::state::{BatchWrites, WriterState};
 
 /// A change or a question that the writer decides, with the type of its reply.
@@ -73,28 +77,44 @@ pub(crate) struct QueuedWrite {
     pub(crate) request: Box<dyn QueuedRequest>,
     /// The traced call that it comes from.
     pub(crate) origin: Origin,
+    /// The client that pays for the decision.
+    pub(crate) cost: CallCost,
 }
 
 /// The callers' end of the queue; a clone is another handle.
 #[derive(Clone, Debug)]
-pub(crate) struct WriterQueue {
-    sender: mpsc::Sender<QueuedWrite>,
-    end: Arc<OnceLock<WriteError>>,
+pub(crate) struct WriterQueue(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Tells the writer of a request, and that the queue is closed.
+    news: Notify,
+    /// Requests that may wait.
+    limit: usize,
+    end: OnceLock<WriteError>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queue: FairQueue<QueuedWrite>,
+    is_closed: bool,
 }
 
 impl WriterQueue {
     /// Opens a queue.
     ///
-    /// - `limit`: requests that may wait.
+    /// - `limit`: requests that may wait; those of one client may be half of them.
     pub(crate) fn open(limit: usize) -> (Self, WriteReceiver) {
-        let (sender, requests) = mpsc::channel(limit);
-        let end = Arc::new(OnceLock::new());
-        (Self { sender, end: Arc::clone(&end) }, WriteReceiver { requests, end })
+        let (state, news, end) = (Mutex::default(), Notify::new(), OnceLock::new());
+        let shared = Arc::new(Shared { state, news, limit, end });
+        (Self(Arc::clone(&shared)), WriteReceiver(shared))
     }
 
     /// True if the writer takes another request.
     pub(crate) fn has_room(&self) -> bool {
-        !self.sender.is_closed() && self.sender.capacity() > 0
+        let state = self.0.state.lock();
+        !state.is_closed && state.queue.len() < self.0.limit
     }
 
     /// Sends a request and waits for its reply. The request may be carried out even if this future
@@ -110,14 +130,22 @@ impl WriterQueue {
     ) -> Result<PendingWrite<R::Reply>, WriteError> {
         let (reply, receiver) = oneshot::channel();
         let request = Box::new(Queued { request, reply });
-        let queued = QueuedWrite { request, origin: Origin::kept() };
-        self.sender.try_send(queued).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => {
-                WriteError::QueueFull { limit: self.sender.max_capacity() }
-            }
-            mpsc::error::TrySendError::Closed(_) => ended(&self.end),
-        })?;
-        Ok(PendingWrite { receiver, end: Arc::clone(&self.end) })
+        let cost = CallCost::current();
+        let client = cost.client();
+        let queued = QueuedWrite { request, origin: Origin::kept(), cost };
+        let Shared { limit, .. } = *self.0;
+        let mut state = self.0.state.lock();
+        if state.is_closed {
+            return Err(ended(&self.0.end));
+        }
+        let share = if client == 0 { limit } else { (limit / 2).max(1) };
+        if state.queue.len() >= limit || state.queue.of(client) >= share {
+            return Err(WriteError::QueueFull { limit });
+        }
+        state.queue.push(client, queued);
+        drop(state);
+        self.0.news.notify_one();
+        Ok(PendingWrite { receiver, queue: Arc::clone(&self.0) })
     }
 }
 
@@ -125,13 +153,13 @@ impl WriterQueue {
 #[derive(Debug)]
 pub(crate) struct PendingWrite<T> {
     receiver: oneshot::Receiver<Result<T, WriteError>>,
-    end: Arc<OnceLock<WriteError>>,
+    queue: Arc<Shared>,
 }
 
 impl<T> PendingWrite<T> {
     /// Waits for the reply.
     pub(crate) async fn reply(self) -> Result<T, WriteError> {
-        self.receiver.await.unwrap_or_else(|_dropped| Err(ended(&self.end)))
+        self.receiver.await.unwrap_or_else(|_dropped| Err(ended(&self.queue.end)))
     }
 }
 
@@ -141,16 +169,56 @@ fn ended(end: &OnceLock<WriteError>) -> WriteError {
 
 /// The writer's end of the queue.
 #[derive(Debug)]
-pub(crate) struct WriteReceiver {
-    pub(crate) requests: mpsc::Receiver<QueuedWrite>,
-    end: Arc<OnceLock<WriteError>>,
-}
+pub(crate) struct WriteReceiver(Arc<Shared>);
 
 impl WriteReceiver {
+    /// Waits for a request; false if the queue is closed and empty.
+    pub(crate) async fn wait(&self) -> bool {
+        loop {
+            {
+                let state = self.0.state.lock();
+                if state.queue.len() > 0 || state.is_closed {
+                    return state.queue.len() > 0;
+                }
+            }
+            self.0.news.notified().await;
+        }
+    }
+
+    /// Takes the next request, has it decided, and charges its client; `None` if there is none.
+    pub(crate) fn decide_next(&self, decide: impl FnOnce(QueuedWrite)) -> Option<Duration> {
+        let (client, queued) = self.0.state.lock().queue.pop()?;
+        let cost = queued.cost.clone();
+        let ((), spent) = measured(|| decide(queued));
+        cost.charge(spent);
+        self.0.state.lock().queue.spent(client, spent);
+        Some(spent)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.state.lock().is_closed
+    }
+
+    /// Takes no further requests; those that wait stay.
+    pub(crate) fn close(&self) {
+        self.0.state.lock().is_closed = true;
+        self.0.news.notify_one();
+    }
+
     /// Closes the queue: requests that wait, and later ones, are refused with this error.
     pub(crate) fn refuse_all(self, error: WriteError) {
         // The writer ends once.
-        let _ = self.end.set(error);
+        let _ = self.0.end.set(error);
+    }
+}
+
+impl Drop for WriteReceiver {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.is_closed = true;
+        let dropped = std::mem::take(&mut state.queue);
+        drop(state);
+        drop(dropped); // their callers are told then
     }
 }
 
