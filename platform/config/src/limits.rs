@@ -17,7 +17,7 @@ pub struct RawLimits {
     /// Calls that a client which was quiet before may make at once, 1 to 1000000. Default 20000: a
     /// second's worth.
     pub burst: u32,
-    /// Percentage of the processors of the machine that work for a client may use, 1 to 100. Default
+    /// Percentage of the machine's processors that work for a client may use, 1 to 100. Default
     /// 50: the others have the other half. A client that uses more waits, and is refused when it is
     /// a second of processor time ahead.
     pub processor_percent: u32,

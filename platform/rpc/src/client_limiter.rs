@@ -1,5 +1,5 @@
-//! Limits of each client of a server: calls a second, processor time, open calls, bytes of requests,
-//! connections.
+//! Limits of each client of a server: calls a second, processor time, open calls, bytes of
+//! requests, connections.
 //!
 //! A call over the limit is refused with the delay after which it would be allowed; other clients
 //! are not affected. Memory is bounded: a client is known while it has connections or open calls,
@@ -14,25 +14,18 @@ use std::time::Duration;
 use fabricast_telemetry::metrics::LIMITED;
 use governor::clock::Clock;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
-use http::{Request, Response};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 use tonic::Status;
-use tonic::body::Body;
 use tracing::info;
 
-use crate::access::access_of;
-use crate::call_cost::{CallCost, CallWork, ChargedBody, ChargedCall};
 use crate::cost_budget::{CostBudget, MOST_DEBT};
 use crate::identity::Caller;
 use crate::limits::{Client, Limits, LiveLimits};
 use crate::local_process::LocalProcess;
-use crate::message_bounds::has_request_stream;
-use crate::middleware::{InnerService, Middleware};
 use crate::open_connections::ConnectionUse;
 use crate::open_files;
-use crate::request_bytes::RequestBytes;
 use crate::status::Reason;
 
 /// Delay that is asked of a client with too many open calls.
@@ -311,7 +304,7 @@ impl ClientUsage {
     }
 
     /// Counts in a call, until its response is dropped.
-    fn begin(self: &Arc<Self>) -> Result<OpenCall, LimitExceeded> {
+    pub(crate) fn begin(self: &Arc<Self>) -> Result<OpenCall, LimitExceeded> {
         let limits = self.limits.get();
         if let Some((owed, delay)) = self.debt().filter(|(owed, _)| *owed > MOST_DEBT) {
             let text = format!(
@@ -354,15 +347,15 @@ impl ClientUsage {
 
 /// A refusal by a limit.
 #[derive(Debug)]
-struct LimitExceeded {
+pub(crate) struct LimitExceeded {
     /// The setting, as metrics and logs name it.
-    limit: &'static str,
-    status: Status,
+    pub(crate) limit: &'static str,
+    pub(crate) status: Status,
 }
 
 /// A call that is counted as open until it is dropped.
 #[derive(Debug)]
-struct OpenCall(Arc<ClientUsage>);
+pub(crate) struct OpenCall(Arc<ClientUsage>);
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
@@ -373,260 +366,11 @@ impl Drop for OpenCall {
 /// A connection as its calls see it; tonic puts it into the extensions of every request.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionInfo {
-    caller: Caller,
-    process: Option<LocalProcess>,
-    usage: Arc<ClientUsage>,
-    connection: ConnectionUse,
-}
-
-/// Text that tells the clients of a server apart, as the limits do; empty for all calls outside of
-/// a server.
-#[must_use]
-pub fn client_key(extensions: &http::Extensions) -> String {
-    extensions.get::<ClientKey>().map_or_else(String::new, |key| key.0.clone())
-}
-
-/// The client of a call, in the extensions of its request.
-#[derive(Clone, Debug)]
-struct ClientKey(String);
-
-/// Refuses calls over the limits, and puts the [`Caller`], and at a socket the [`LocalProcess`],
-/// into the extensions of all others.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LimitClients;
-
-impl Middleware for LimitClients {
-    async fn handle<S: InnerService>(
-        self,
-        mut request: Request<Body>,
-        mut inner: S,
-    ) -> Result<Response<Body>, S::Error> {
-        let Some(ConnectionInfo { caller, process, usage, connection }) =
-            request.extensions_mut().remove()
-        else {
-            return inner.call(request).await;
-        };
-        let on_connection = connection.begin();
-        request.extensions_mut().insert(caller);
-        if let Some(process) = process {
-            request.extensions_mut().insert(process);
-        }
-        request.extensions_mut().insert(ClientKey(usage.client.to_string()));
-        let service = access_of(request.uri().path()).map_or("-", |access| access.service);
-        match usage.begin() {
-            Ok(open) => {
-                let cost = CallCost::of(Arc::clone(&usage));
-                cost.charge_call();
-                usage.pace().await;
-                let bytes = Arc::new(RequestBytes::new(usage, service));
-                let work = CallWork::new(cost, service);
-                request.extensions_mut().insert(Arc::clone(&bytes));
-                request.extensions_mut().insert(work.clone());
-                let is_lasting = has_request_stream(request.uri().path());
-                let response = ChargedCall::new(inner.call(request), work.clone()).await?;
-                // The call is open until its response has been sent or given up.
-                let kept = (open, bytes, on_connection);
-                Ok(response.map(|body| Body::new(ChargedBody::new(body, work, is_lasting, kept))))
-            }
-            Err(LimitExceeded { limit, status }) => {
-                usage.record_refusal(service, limit);
-                Ok(status.into_http())
-            }
-        }
-    }
+    pub(crate) caller: Caller,
+    pub(crate) process: Option<LocalProcess>,
+    pub(crate) usage: Arc<ClientUsage>,
+    pub(crate) connection: ConnectionUse,
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use governor::clock::FakeRelativeClock;
-
-    use super::*;
-    use crate::cost_budget::BURST;
-
-    const LIMITS: Limits = Limits {
-        calls_per_second: 10,
-        burst: 3,
-        processor_percent: 50,
-        open_calls: 2,
-        client_connections: 2,
-        connections: 5,
-        client_request_bytes: 10 << 20,
-        request_bytes: 12 << 20,
-    };
-
-    fn connect(limiter: &Arc<ClientLimiter>, name: &str) -> Option<ConnectionPermit> {
-        let client = Client::Named(vec![name.parse().unwrap()]);
-        limiter.slot().and_then(|slot| limiter.permit(slot, client))
-    }
-
-    /// The usage of a client of a server that no other test has.
-    pub(crate) fn usage(name: &str) -> Arc<ClientUsage> {
-        let limiter = ClientLimiter::new(LIMITS);
-        Arc::clone(&connect(&limiter, name).unwrap().usage)
-    }
-
-    impl ClientUsage {
-        /// What is gone of a balance that has not earned anything since.
-        pub(crate) fn spent(&self) -> Duration {
-            let mut budget = self.budget.lock();
-            // Far more than a test uses, so that there is a debt to read.
-            let most = Duration::from_secs(100);
-            let (now, rate) = (Instant::now(), self.limits().processor_rate());
-            budget.charge(now, rate, most);
-            let owed = budget.debt(now, rate).map_or(Duration::ZERO, |(owed, _)| owed);
-            budget.refund(most);
-            owed + BURST - most
-        }
-    }
-
-    #[test]
-    fn a_burst_is_allowed_and_then_the_rate() {
-        let (clock, ms) = (FakeRelativeClock::default(), Duration::from_millis);
-        let bucket = RateLimiter::direct_with_clock(quota(&LIMITS), clock.clone());
-        let take = || bucket.check().map_err(|until| until.wait_time_from(clock.now()));
-        for _ in 0..3 {
-            assert_eq!(take(), Ok(()));
-        }
-        assert_eq!(take(), Err(ms(100)));
-        clock.advance(ms(40));
-        assert_eq!(take(), Err(ms(60)), "a refused call takes nothing");
-        clock.advance(ms(60));
-        assert_eq!(take(), Ok(()));
-        clock.advance(ms(50));
-        assert_eq!(take(), Err(ms(50)));
-        clock.advance(ms(5_000));
-        for _ in 0..3 {
-            assert_eq!(take(), Ok(()), "a full bucket has one burst");
-        }
-        assert!(take().is_err());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_client_that_used_more_than_its_share_waits_and_then_is_refused() {
-        let limiter = ClientLimiter::new(Limits { burst: 100, ..LIMITS });
-        let permit = connect(&limiter, "tenant/a").unwrap();
-        let usage = &permit.usage;
-        let start = Instant::now();
-        let paid_in =
-            |debt: Duration| debt * 1_000 / u32::try_from(LIMITS.processor_rate()).unwrap();
-        usage.charge(BURST);
-        usage.pace().await;
-        assert_eq!(start.elapsed(), Duration::ZERO, "a burst is free");
-        let debt = Duration::from_millis(500);
-        usage.charge(debt);
-        drop(usage.begin().unwrap());
-        usage.pace().await;
-        let waited = start.elapsed();
-        assert!(waited >= paid_in(debt) && waited <= paid_in(debt) * 2, "{waited:?}");
-
-        let debt = MOST_DEBT * 2;
-        usage.charge(debt);
-        let refused = usage.begin().unwrap_err();
-        assert_eq!(refused.limit, "processor_percent");
-        assert_eq!(crate::reason_of(&refused.status).as_deref(), Some("RATE_LIMITED"));
-        let after = crate::retry_after(&refused.status).unwrap();
-        assert!(after >= paid_in(MOST_DEBT) && after <= paid_in(debt), "{after:?}");
-        let other = connect(&limiter, "tenant/b").unwrap();
-        assert!(other.usage.begin().is_ok(), "another client has its own share");
-        sleep(after).await;
-        assert!(usage.begin().is_ok() && !usage.owes());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_client_in_debt_is_not_forgotten() {
-        let limiter = ClientLimiter::new(LIMITS);
-        let permit = connect(&limiter, "tenant/a").unwrap();
-        permit.usage.charge(BURST + MOST_DEBT * 2);
-        drop(permit);
-        let again = connect(&limiter, "tenant/a").unwrap();
-        assert!(again.usage.begin().is_err(), "reconnecting pays no debt");
-        drop(again);
-        sleep(Duration::from_secs(3_600)).await;
-        drop(connect(&limiter, "tenant/a"));
-        assert!(limiter.clients.lock().usage.is_empty(), "one that owes nothing is");
-    }
-
-    #[test]
-    fn connections_are_limited_per_client_and_in_total() {
-        let limiter = ClientLimiter::new(LIMITS);
-        let first = [connect(&limiter, "admin/a"), connect(&limiter, "admin/a")];
-        assert!(first.iter().all(Option::is_some));
-        assert!(connect(&limiter, "admin/a").is_none(), "over the limit of the client");
-        let others = ["admin/b", "admin/c", "admin/d"].map(|name| connect(&limiter, name));
-        assert!(others.iter().all(Option::is_some));
-        assert!(connect(&limiter, "admin/e").is_none(), "over the limit of the server");
-        drop(others);
-        assert!(connect(&limiter, "admin/e").is_some());
-    }
-
-    #[test]
-    fn changed_limits_apply_to_connected_clients() {
-        let live = LiveLimits::from(LIMITS);
-        let limiter = ClientLimiter::new(live.clone());
-        let first = connect(&limiter, "admin/a").unwrap();
-        let open = [first.usage.begin().unwrap(), first.usage.begin().unwrap()];
-        live.set(Limits { open_calls: 3, burst: 100, connections: 1, ..LIMITS });
-        let third = first.usage.begin().unwrap();
-        assert!(first.usage.begin().is_err());
-        assert!(connect(&limiter, "admin/b").is_none(), "over the new limit of the server");
-        drop(third);
-        assert!((0..50).all(|_| first.usage.begin().is_ok()), "the new burst");
-        live.set(LIMITS);
-        assert!(connect(&limiter, "admin/b").is_some());
-        drop(open);
-    }
-
-    #[test]
-    fn disconnected_clients_are_forgotten_when_their_bucket_is_full() {
-        let limiter = ClientLimiter::new(LIMITS);
-        let idle = connect(&limiter, "admin/idle").unwrap();
-        let busy = connect(&limiter, "admin/busy").unwrap();
-        drop(busy.usage.begin().unwrap());
-        drop((idle, busy));
-        let known = |limiter: &ClientLimiter| limiter.clients.lock().usage.len();
-        assert_eq!(known(&limiter), 1, "reconnecting does not refill the bucket");
-        limiter.clients.lock().sweep_at = 0;
-        let fast = Limits { calls_per_second: 1_000_000_000, ..LIMITS };
-        let limiter = ClientLimiter::new(fast);
-        for number in 0..10 * SWEEP_THRESHOLD {
-            let permit = connect(&limiter, &format!("admin/{number}")).unwrap();
-            drop(permit.usage.begin().unwrap());
-        }
-        assert!(known(&limiter) <= 2 * SWEEP_THRESHOLD, "{} clients", known(&limiter));
-    }
-
-    #[test]
-    fn bytes_of_requests_are_limited_for_a_client_and_for_all() {
-        let limiter = ClientLimiter::new(LIMITS);
-        let [a, b] = ["tenant/a", "tenant/b"].map(|name| connect(&limiter, name).unwrap());
-        let call = |of: &ConnectionPermit| RequestBytes::new(Arc::clone(&of.usage), "-");
-        let [first, second, third] = [call(&a), call(&a), call(&b)];
-        first.hold(6 << 20).unwrap();
-        let refused = second.hold(5 << 20).unwrap_err();
-        assert_eq!(crate::reason_of(&refused).as_deref(), Some("TOO_MANY_REQUEST_BYTES"));
-        assert!(refused.message().starts_with("tenant/a has more than 10485760"), "{refused}");
-        second.hold(4 << 20).unwrap();
-        let refused = third.hold(5 << 20).unwrap_err();
-        assert!(refused.message().starts_with("all clients have more than 12582912"), "{refused}");
-        third.hold(4 << 20).unwrap();
-        drop((first, second));
-        third.hold(10 << 20).unwrap();
-        third.hold(0).unwrap();
-        drop(third);
-        for sum in [&a.usage.request_bytes, &b.usage.request_bytes, &limiter.request_bytes] {
-            assert_eq!(sum.load(Ordering::Relaxed), 0);
-        }
-    }
-
-    #[test]
-    fn open_calls_are_counted_until_they_end() {
-        let limiter = ClientLimiter::new(Limits { burst: 100, ..LIMITS });
-        let permit = connect(&limiter, "admin/a").unwrap();
-        let open = [permit.usage.begin().unwrap(), permit.usage.begin().unwrap()];
-        let refused = permit.usage.begin().unwrap_err().status;
-        assert_eq!(crate::reason_of(&refused).as_deref(), Some("TOO_MANY_OPEN_CALLS"));
-        assert_eq!(crate::retry_after(&refused), Some(OPEN_CALLS_DELAY));
-        drop(open);
-        assert!(permit.usage.begin().is_ok());
-    }
-}
+pub(crate) mod tests;

@@ -12,7 +12,7 @@ pub(crate) const BURST: Duration = Duration::from_millis(200);
 /// Debt above which calls are refused; with less they wait.
 pub(crate) const MOST_DEBT: Duration = Duration::from_secs(1);
 
-/// What a client has used, and what it may still use.
+/// The processor time that a client may still use, or owes.
 #[derive(Debug)]
 pub(crate) struct CostBudget {
     /// Nanoseconds of processor time; negative for a debt.

@@ -31,6 +31,7 @@ mod external_tls;
 mod identity;
 mod joined;
 mod leader;
+mod limit_clients;
 mod limits;
 mod local_process;
 mod log_budget;
@@ -57,7 +58,6 @@ pub use call_cost::{CallCost, Turn, measured};
 pub use certificates::{CertificateFiles, SecurityError};
 pub use channel::Channel;
 pub use client::{Backoff, Peer, PeerError, is_of_this_machine, request_id};
-pub use client_limiter::client_key;
 pub use error::RpcError;
 pub use external_tls::{ExternalTls, MonitoredStream};
 pub use identity::{
@@ -65,6 +65,7 @@ pub use identity::{
 };
 pub use joined::joined;
 pub use leader::{Leader, LeaderChannel};
+pub use limit_clients::client_key;
 pub use limits::Limits;
 pub use local_process::LocalProcess;
 pub use network::{Arriving, Connection, Network};

@@ -37,8 +37,9 @@ pub struct Limits {
 
 impl Default for Limits {
     /// Four times the load of the busiest operating agent, 5 000 joins a second; half of the
-    /// processors, so that no client has them all; the streams of two connections as open calls; connections for the agents of 40 000 nodes; four of the longest
-    /// messages for a client, and 32 for all.
+    /// processors, so that no client has them all; the streams of two connections as open calls;
+    /// connections for the agents of 40 000 nodes; four of the longest messages for a client, and
+    /// 32 for all.
     fn default() -> Self {
         Self {
             calls_per_second: 20_000,

@@ -296,8 +296,8 @@ async fn health_tells_if_a_part_is_ready() {
 async fn a_client_whose_calls_cost_too_much_is_refused_and_another_is_served() {
     let ours = authority();
     let limits = Limits { burst: 1_000, processor_percent: 1, open_calls: 100, ..FEW };
-    let bound = BoundServer::bind(([127, 0, 0, 1], 0).into()).unwrap();
-    let bound = bound.secured(known(&ours, "tic/a").limited(limits));
+    let security = known(&ours, "tic/a").limited(limits);
+    let bound = BoundServer::bind(([127, 0, 0, 1], 0).into(), security).unwrap();
     let (address, stop) = (bound.address().to_string(), CancellationToken::new());
     let (_, server) = tonic_health::server::health_reporter();
     // One call takes more than a burst and the debt that is waited for.

@@ -22,6 +22,8 @@ pub(crate) struct FairQueue<T> {
     ready: BTreeSet<(u64, u64)>,
     /// Virtual time: nanoseconds of the writer that the last client had used when it was next.
     now: u64,
+    /// Virtual time at which the last of all requests is done.
+    done: u64,
     count: usize,
     sweep_at: usize,
 }
@@ -38,7 +40,14 @@ struct Waiting<T> {
 
 impl<T> Default for FairQueue<T> {
     fn default() -> Self {
-        Self { clients: HashMap::new(), ready: BTreeSet::new(), now: 0, count: 0, sweep_at: SWEEP }
+        Self {
+            clients: HashMap::new(),
+            ready: BTreeSet::new(),
+            now: 0,
+            done: 0,
+            count: 0,
+            sweep_at: SWEEP,
+        }
     }
 }
 
@@ -86,8 +95,12 @@ impl<T> FairQueue<T> {
         let time = u64::try_from(time.max(LEAST).as_nanos()).unwrap_or(u64::MAX);
         waiting.done = waiting.done.saturating_add(time);
         waiting.is_served = false;
+        self.done = self.done.max(waiting.done);
         if !waiting.requests.is_empty() {
             self.ready.insert((waiting.done, client));
+        }
+        if self.ready.is_empty() {
+            self.now = self.done; // nobody has waited for what was served until now
         }
     }
 }
@@ -142,7 +155,7 @@ mod tests {
         (0..8).for_each(|_| queue.push(2, 10));
         serve(&mut queue, 2);
         queue.push(1, 40);
-        assert_eq!(serve(&mut queue, 4), [2, 2, 2, 2]);
+        assert_eq!(serve(&mut queue, 3), [2, 2, 2]);
     }
 
     #[test]

@@ -1,0 +1,70 @@
+//! The layer that applies the limits of its client to each call.
+
+use std::sync::Arc;
+
+use http::{Request, Response};
+use tonic::body::Body;
+
+use crate::access::access_of;
+use crate::call_cost::{CallCost, CallWork, ChargedBody, ChargedCall};
+use crate::client_limiter::{ConnectionInfo, LimitExceeded};
+use crate::message_bounds::has_request_stream;
+use crate::middleware::{InnerService, Middleware};
+use crate::request_bytes::RequestBytes;
+
+/// Text that tells the clients of a server apart, as the limits do; empty for all calls outside of
+/// a server.
+#[must_use]
+pub fn client_key(extensions: &http::Extensions) -> String {
+    extensions.get::<ClientKey>().map_or_else(String::new, |key| key.0.clone())
+}
+
+/// The client of a call, in the extensions of its request.
+#[derive(Clone, Debug)]
+struct ClientKey(String);
+
+/// Refuses calls over the limits, and puts the [`Caller`], and at a socket the [`LocalProcess`],
+/// into the extensions of all others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LimitClients;
+
+impl Middleware for LimitClients {
+    async fn handle<S: InnerService>(
+        self,
+        mut request: Request<Body>,
+        mut inner: S,
+    ) -> Result<Response<Body>, S::Error> {
+        let Some(ConnectionInfo { caller, process, usage, connection }) =
+            request.extensions_mut().remove()
+        else {
+            return inner.call(request).await;
+        };
+        let on_connection = connection.begin();
+        request.extensions_mut().insert(caller);
+        if let Some(process) = process {
+            request.extensions_mut().insert(process);
+        }
+        request.extensions_mut().insert(ClientKey(usage.client().to_string()));
+        let service = access_of(request.uri().path()).map_or("-", |access| access.service);
+        match usage.begin() {
+            Ok(open) => {
+                let cost = CallCost::of(Arc::clone(&usage));
+                cost.charge_call();
+                usage.pace().await;
+                let bytes = Arc::new(RequestBytes::new(usage, service));
+                let work = CallWork::new(cost, service);
+                request.extensions_mut().insert(Arc::clone(&bytes));
+                request.extensions_mut().insert(work.clone());
+                let is_lasting = has_request_stream(request.uri().path());
+                let response = ChargedCall::new(inner.call(request), work.clone()).await?;
+                // The call is open until its response has been sent or given up.
+                let kept = (open, bytes, on_connection);
+                Ok(response.map(|body| Body::new(ChargedBody::new(body, work, is_lasting, kept))))
+            }
+            Err(LimitExceeded { limit, status }) => {
+                usage.record_refusal(service, limit);
+                Ok(status.into_http())
+            }
+        }
+    }
+}

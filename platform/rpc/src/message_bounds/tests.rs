@@ -1,0 +1,167 @@
+//! Tests of the bounds of messages.
+
+use fabricast_proto::v1;
+use prost::Message;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Code;
+
+use super::*;
+
+fn framed(message: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    [&[0], &length[..], message].concat()
+}
+
+/// Reads a call in pieces of some length; gives the bytes of elements of the last message.
+fn scan(path: &str, bytes: &[u8], piece: usize) -> Result<usize, Status> {
+    let (request, _) = MESSAGES.requests[&format!("/fabricast.v1.{path}")];
+    let mut scanner = Scanner::new(&MESSAGES, request, FREE_BYTES);
+    bytes.chunks(piece).try_for_each(|piece| scanner.read(piece))?;
+    Ok(scanner.elements)
+}
+
+/// Reads a call in two parts, after which nothing more comes; gives how it ended.
+async fn body(first: &'static [u8], second: &'static [u8]) -> Result<usize, Status> {
+    let (request, _) = MESSAGES.requests["/fabricast.v1.TicService/PlanMgids"];
+    let (parts, received) = tokio::sync::mpsc::channel(2);
+    for part in [first, second] {
+        parts.send(Ok::<_, Status>(Frame::data(Bytes::from_static(part)))).await.unwrap();
+    }
+    let body = Body::new(StreamBody::new(ReceiverStream::new(received)));
+    let scanner = Scanner::new(&MESSAGES, request, FREE_BYTES);
+    let frames = BodyStream::new(body);
+    let (is_stream, bytes, deadline, work, end) = (false, None, None, None, None);
+    let mut body = BoundedBody { frames, scanner, is_stream, bytes, deadline, work, end };
+    let mut count = 0;
+    let all = async {
+        while let Some(frame) = body.next().await {
+            count += frame?.data_ref().map_or(0, Bytes::len);
+        }
+        Ok(())
+    };
+    let ended = tokio::time::timeout(MESSAGE_TIMEOUT * 10, all).await;
+    drop(parts);
+    ended.unwrap_or(Ok(())).map(|()| count)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_does_not_end_is_given_up_and_silence_between_messages_is_not() {
+    const WHOLE: &[u8] = &[0, 0, 0, 0, 3, 2, 1, 7];
+    for (first, second) in [(&WHOLE[..3], &WHOLE[3..6]), (WHOLE, &WHOLE[..7])] {
+        let refused = body(first, second).await.unwrap_err();
+        let reason = crate::reason_of(&refused);
+        assert_eq!(reason.as_deref(), Some("REQUEST_TOO_SLOW"), "{first:?}");
+    }
+    assert_eq!(body(WHOLE, WHOLE).await.unwrap(), 16);
+    assert_eq!(body(&WHOLE[..2], &WHOLE[2..]).await.unwrap(), 8);
+}
+
+#[test]
+fn the_message_that_arrives_and_the_one_before_it_are_held() {
+    let (request, _) = MESSAGES.requests["/fabricast.v1.TicService/PlanMgids"];
+    let mut scanner = Scanner::new(&MESSAGES, request, FREE_BYTES);
+    let message = framed(&empty_elements(1, 50));
+    let mut held = |bytes: &[u8]| {
+        scanner.read(bytes).unwrap();
+        scanner.held()
+    };
+    assert_eq!((held(&message[..3]), held(&message[3..45])), (0, 40));
+    assert_eq!(held(&message[45..]), 100);
+    assert_eq!((held(&message[..35]), held(&message[35..])), (130, 100));
+    assert_eq!(held(&framed(&[])), 0);
+}
+
+/// An element without a field: its key and its length, 0.
+fn empty_elements(field: u8, count: usize) -> Vec<u8> {
+    [field << 3 | 2, 0].repeat(count)
+}
+
+#[test]
+fn lists_of_empty_elements_are_refused_before_they_are_decoded() {
+    for path in [
+        "GroupBatchService/JoinMany",
+        "GroupBatchService/LeaveMany",
+        "GroupBatchService/GetMany",
+        "GroupAgentService/RegisterMembers",
+        "GroupAgentService/ReportOperatingAgents",
+        "OperatingAgentService/UpdatePositions",
+        "OperatingAgentService/JoinMany",
+        "FabricService/AttachEndpoints",
+        "TicService/PlanMgids",
+    ] {
+        let few = framed(&empty_elements(1, 1_000));
+        let elements = scan(path, &few, 7).unwrap();
+        assert!(elements >= 24 * 1_000, "{path}: {elements}");
+        let many = framed(&empty_elements(1, 1 << 20));
+        let refused = scan(path, &many, 4_096).unwrap_err();
+        assert_eq!(refused.code(), Code::ResourceExhausted, "{path}");
+    }
+}
+
+/// The sizes that the bound is about are those of the messages in memory.
+#[test]
+fn sizes_are_near_those_in_memory() {
+    let of = |path: &str| scan(path, &framed(&empty_elements(1, 1)), 1).unwrap();
+    for (path, real) in [
+        ("GroupBatchService/JoinMany", size_of::<v1::JoinGroupRequest>()),
+        ("GroupBatchService/LeaveMany", size_of::<v1::LeaveGroupRequest>()),
+        ("GroupAgentService/RegisterMembers", size_of::<v1::RegisterMemberRequest>()),
+        ("OperatingAgentService/UpdatePositions", size_of::<v1::Position>()),
+        ("GroupAgentService/ReportOperatingAgents", size_of::<v1::OperatingAgentStatus>()),
+    ] {
+        let counted = of(path);
+        assert!(counted * 4 >= real * 3 && counted * 3 <= real * 4, "{path}: {counted}, {real}");
+    }
+}
+
+#[test]
+fn ordinary_messages_pass_in_pieces_of_any_length() {
+    let member = |at: u32| v1::Member {
+        pn: at,
+        node: format!("n{at}"),
+        process: "p".to_owned(),
+        ..Default::default()
+    };
+    let register = |at: u32| v1::RegisterMemberRequest {
+        agent_node: "n0".to_owned(),
+        gn: 7,
+        epoch: 1 << 60,
+        member: Some(member(at)),
+    };
+    let request = v1::RegisterMembersRequest { members: (0..10_000).map(register).collect() };
+    let message = request.encode_to_vec();
+    let two = [framed(&message), framed(&message)].concat();
+    let path = "GroupAgentService/RegisterMembers";
+    let whole = scan(path, &two, two.len()).unwrap();
+    assert_eq!(whole, scan(path, &framed(&empty_elements(1, 10_000)), 99).unwrap());
+    for piece in [1, 2, 3, 1_000] {
+        assert_eq!(scan(path, &two, piece).unwrap(), whole);
+    }
+}
+
+#[test]
+fn elements_within_elements_count() {
+    let path = "OperatingAgentService/UpdatePositions";
+    let children = empty_elements(6, 100);
+    let position = [&[1 << 3 | 2, 200, 1][..], &children].concat();
+    let one = scan(path, &framed(&empty_elements(1, 1)), 8).unwrap();
+    let neighbor = size_of::<v1::Neighbor>();
+    assert_eq!(scan(path, &framed(&position), 8).unwrap(), one + 100 * neighbor);
+    // Fields of an unknown group, which decoders pass over, hide nothing.
+    let hidden = [&[15 << 3 | 3][..], &position, &[15 << 3 | 4]].concat();
+    assert_eq!(scan(path, &framed(&hidden), 8).unwrap(), one + 100 * neighbor);
+}
+
+#[test]
+fn bytes_that_are_no_message_are_left_to_the_decoder() {
+    let path = "GroupBatchService/JoinMany";
+    let beyond = [&[1 << 3 | 2, 250][..], &empty_elements(1, 20)].concat();
+    for bytes in [beyond, vec![0xff; 300], vec![7; 300]] {
+        let two = [framed(&bytes), framed(&empty_elements(1, 3))].concat();
+        let after = scan(path, &framed(&empty_elements(1, 3)), 5).unwrap();
+        for piece in [1, 64, 1_000] {
+            assert_eq!(scan(path, &two, piece).unwrap(), after, "the next one is read");
+        }
+    }
+}
