@@ -23,8 +23,8 @@ pub fn client_key(extensions: &http::Extensions) -> String {
 #[derive(Clone, Debug)]
 struct ClientKey(String);
 
-/// Refuses calls over the limits, and puts the [`Caller`], and at a socket the [`LocalProcess`],
-/// into the extensions of all others.
+/// Refuses calls over the limits, and puts the [`Caller`](crate::Caller), and at a socket the
+/// [`LocalProcess`](crate::LocalProcess), into the extensions of all others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitClients;
 
