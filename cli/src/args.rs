@@ -40,6 +40,14 @@ pub(crate) struct ServerArgs {
     pub(crate) plaintext: bool,
 }
 
+/// Repetition of a command that shows a state.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// Print again every 2 s until interrupted.
+    #[arg(long, short)]
+    pub(crate) watch: bool,
+}
+
 /// Token of a job, for its groups.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct JobTokenArgs {

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::failure::Failure;
 use crate::nodes::nodes_of;
 use crate::plan_input::build_failure;
+use crate::progress::Progress;
 use crate::source::Topology;
 
 /// Interval of reports with up to [`NODES_PER_INTERVAL`] nodes. Short, as all is on one machine.
@@ -238,17 +239,20 @@ impl Cluster {
     pub async fn ready(&self) -> Result<(), Failure> {
         let mut tic = TicServiceClient::new(Peer::new(&self.tic.to_string())?.channel());
         let (mut registered, mut page_token) = (0, String::new());
+        let progress = Progress::new("nodes", self.nodes.len());
         while registered < self.nodes.len() {
             let request = v1::ListNodesRequest { page_token, ..v1::ListNodesRequest::default() };
             // One that does not lead yet refuses.
             let page = tic.list_nodes(request).await.map(tonic::Response::into_inner);
             let page = page.unwrap_or_default();
             (registered, page_token) = (registered + page.nodes.len(), page.next_page_token);
+            progress.at(registered, "nodes");
             if page_token.is_empty() && registered < self.nodes.len() {
                 registered = 0;
                 tokio::time::sleep(READY_PACE).await;
             }
         }
+        progress.finish();
         Ok(())
     }
 

@@ -123,8 +123,19 @@ fn joined(error: &anyhow::Error) -> String {
 
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self::CouldNotTell(error.into())
+        let error = error.into();
+        if is_unreachable(&error) { Self::Unreachable(error) } else { Self::CouldNotTell(error) }
     }
+}
+
+/// True if there was nobody to answer. A part that refuses names a reason.
+fn is_unreachable(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let silent = cause.downcast_ref::<RpcError>().is_some_and(|call| {
+            call.code() == tonic::Code::Unavailable && call.reason_text().is_none()
+        });
+        silent || matches!(cause.downcast_ref(), Some(fabricast_client::Error::Unreachable { .. }))
+    })
 }
 
 #[cfg(test)]
@@ -137,6 +148,15 @@ mod tests {
         let error = Err::<(), _>(std::io::Error::other("disk full")).context("write 'x'");
         let failure = Failure::from(error.unwrap_err());
         assert_eq!((failure.exit_code(), failure.message().as_str()), (2, "write 'x': disk full"));
+    }
+
+    #[test]
+    fn a_part_that_does_not_answer_is_told_from_one_that_refuses() {
+        let silent = tonic::Status::unavailable("connection refused");
+        let failure = Failure::from(RpcError::from(silent));
+        assert_eq!(failure.exit_code(), 3);
+        let refused = fabricast_rpc::Reason::NotLeader.status("another TIC leads", &[]);
+        assert_eq!(Failure::from(RpcError::from(refused)).exit_code(), 2);
     }
 
     #[test]

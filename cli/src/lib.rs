@@ -6,6 +6,7 @@
 mod args;
 mod cli;
 pub mod cluster;
+mod color;
 mod command;
 mod commands;
 mod contexts;
@@ -27,6 +28,7 @@ mod telemetry;
 mod verify_input;
 
 pub use cli::Cli;
+pub use color::painted_failure;
 pub use failure::{Failure, usage_json};
 pub use output::notice;
 pub use source::Topology;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use fabricast_cli::{Cli, notice, usage_json};
+use fabricast_cli::{Cli, notice, painted_failure, usage_json};
 
 fn main() -> ExitCode {
     let cli = match Cli::read() {
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
         Err(failure) => {
             notice(&match is_json {
                 true => failure.json(),
-                false => format!("fabricast: {}", failure.message()),
+                false => painted_failure(&format!("fabricast: {}", failure.message())),
             });
             ExitCode::from(failure.exit_code())
         }

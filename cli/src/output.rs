@@ -1,25 +1,35 @@
 //! Results on standard output: tables for people, JSON for programs. Speech goes to stderr.
 
 use std::fs::{File, Permissions};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use anyhow::Context;
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
-use crate::args::Format;
+use crate::args::{Format, WatchArgs};
+use crate::color::painted_table;
 use crate::failure::Failure;
+
+/// Time between two prints of `--watch`.
+const WATCH_INTERVAL: Duration = Duration::from_secs(2);
+/// Longest word that a narrow table does not break.
+const UNBROKEN: usize = 24;
 
 /// A table of text cells; `Display` makes it.
 #[derive(Debug)]
 pub(crate) struct Rows {
     table: Table,
+    /// Longest word of each column, up to [`UNBROKEN`].
+    words: Vec<usize>,
+    width: Option<u16>,
 }
 
 impl Rows {
@@ -32,29 +42,42 @@ impl Rows {
         for column in table.column_iter_mut() {
             column.set_padding((0, 2));
         }
-        let mut rows = Self { table };
-        if let Some(width) = width() {
-            rows.fit(width);
-        }
-        rows
+        Self { table, words: vec![0; titles.len()], width: width() }
     }
 
     /// Adds a row; one cell per title. An empty one is shown as `-`.
     pub(crate) fn push(&mut self, cells: Vec<String>) {
         let shown = |cell: String| if cell.is_empty() { "-".to_owned() } else { cell };
-        self.table.add_row(cells.into_iter().map(shown));
+        let cells: Vec<String> = cells.into_iter().map(shown).collect();
+        for (longest, cell) in self.words.iter_mut().zip(&cells) {
+            let words = cell.split([' ', ',']).map(|word| word.chars().count());
+            let word = words.max().unwrap_or(0);
+            *longest = (*longest).max(word.min(UNBROKEN));
+        }
+        self.table.add_row(cells);
     }
 
-    /// Breaks cells so that no line is longer, where the columns can be made so narrow.
-    fn fit(&mut self, width: u16) {
-        self.table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    /// The table with broken cells, so that no line is longer, where the columns can be made so
+    /// narrow; words stay whole if they can.
+    fn fitting(&self, width: u16) -> Table {
+        let mut table = self.table.clone();
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+        let least = self.words.iter().map(|word| word + 2).sum::<usize>();
+        if least <= usize::from(width) {
+            for (column, word) in table.column_iter_mut().zip(&self.words) {
+                let least = u16::try_from(word + 2).unwrap_or(u16::MAX);
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
+            }
+        }
+        table
     }
 }
 
 impl std::fmt::Display for Rows {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let lines: Vec<String> =
-            self.table.lines().map(|line| line.trim_end().to_owned()).collect();
+        let fitting = self.width.map(|width| self.fitting(width));
+        let lines = fitting.as_ref().unwrap_or(&self.table).lines();
+        let lines = painted_table(lines.map(|line| line.trim_end().to_owned()).collect());
         formatter.write_str(&lines.join("\n"))
     }
 }
@@ -98,9 +121,59 @@ pub(crate) fn print<T: Serialize>(
 ) -> Result<(), Failure> {
     let text = match format {
         Format::Json => camel_case_keys(&serde_json::to_string_pretty(value)?),
-        Format::Table | Format::Hostlist | Format::Slurm => table(value),
+        Format::Table | Format::Hostlist | Format::Slurm => fitted(&table(value)),
     };
     print_text(&format!("{text}\n"))
+}
+
+/// Prints the result of a command: once, or again and again.
+///
+/// # Errors
+///
+/// Those of `show`.
+pub(crate) async fn watched(
+    watch: WatchArgs,
+    format: Format,
+    show: impl AsyncFn() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    if !watch.watch {
+        return show().await;
+    }
+    loop {
+        if format != Format::Json && io::stdout().is_terminal() {
+            print_text("\x1b[2J\x1b[H")?;
+        }
+        show().await?;
+        tokio::time::sleep(WATCH_INTERVAL).await;
+    }
+}
+
+/// Breaks sentences at blanks where standard output has a width; tables fit by themselves.
+fn fitted(text: &str) -> String {
+    let Some(width) = width().map(usize::from) else { return text.to_owned() };
+    let lines: Vec<String> = text.lines().map(|line| broken(line, width)).collect();
+    lines.join("\n")
+}
+
+/// Breaks a line that is too long; what follows is indented as its text, or by two more blanks.
+fn broken(line: &str, width: usize) -> String {
+    if line.chars().count() <= width || line.contains('\x1b') {
+        return line.to_owned();
+    }
+    let blanks = line.len() - line.trim_start().len();
+    let indent = " ".repeat(blanks + 2);
+    let (mut text, mut length) = (String::new(), 0);
+    for word in line.split_inclusive(' ') {
+        let count = word.trim_end().chars().count();
+        if length + count > width && length > indent.len() {
+            text.truncate(text.trim_end().len());
+            text += &format!("\n{indent}");
+            length = indent.len();
+        }
+        text += word;
+        length += word.chars().count();
+    }
+    text
 }
 
 /// Writes the keys of indented JSON in camel case, as the messages of the API have them.
@@ -140,9 +213,32 @@ pub(crate) fn message<T: Message>(
 ) -> Result<(), Failure> {
     let text = match format {
         Format::Json => json(&dynamic(message)?)?,
-        Format::Table | Format::Hostlist | Format::Slurm => table(message),
+        Format::Table | Format::Hostlist | Format::Slurm => fitted(&table(message)),
     };
     print_text(&format!("{text}\n"))
+}
+
+/// Prints that something was done to a subject: a sentence that names it, or as JSON the answer
+/// with the subject in it.
+///
+/// - `kind`: key of the subject in JSON, such as `group`.
+///
+/// # Errors
+///
+/// As [`print()`].
+pub(crate) fn done<T: Message>(
+    format: Format,
+    kind: &str,
+    name: &str,
+    answer: &T,
+    sentence: impl FnOnce(&T) -> String,
+) -> Result<(), Failure> {
+    if format != Format::Json {
+        return print_text(&format!("{}\n", fitted(&sentence(answer))));
+    }
+    let mut value: serde_json::Value = serde_json::from_str(&json(&dynamic(answer)?)?)?;
+    value[kind] = name.into();
+    print_text(&format!("{}\n", serde_json::to_string_pretty(&value)?))
 }
 
 /// Formats a message of `fabricast.v1` as JSON text.
@@ -328,13 +424,27 @@ mod tests {
         rows.push(vec!["rows/1".to_owned(), reason.to_owned(), "12".to_owned()]);
         rows.push(vec!["rows/2".to_owned(), String::new(), "3".to_owned()]);
         assert!(rows.to_string().lines().any(|line| line.len() > 80));
-        rows.fit(60);
+        rows.width = Some(60);
         let text = rows.to_string();
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
         assert!(
             text.lines().any(|line| line.split_whitespace().eq(["rows/2", "-", "3"])),
             "{text}"
         );
+    }
+
+    #[test]
+    fn words_of_a_narrow_table_stay_whole_and_sentences_are_broken_at_blanks() {
+        let mut rows = Rows::new(&["NODE", "ADDRESS", "REASON"]);
+        let reason = "a reason that takes many words, because there is much to be said about it";
+        rows.push(vec!["h0".to_owned(), "127.0.0.1:34125".to_owned(), reason.to_owned()]);
+        rows.width = Some(40);
+        assert!(rows.to_string().contains("127.0.0.1:34125"), "{rows}");
+        let text = broken(&format!("  it says: {reason}"), 40);
+        assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+        assert!(text.lines().skip(1).all(|line| line.starts_with("    ")), "{text}");
+        assert_eq!(text.split_whitespace().count(), reason.split_whitespace().count() + 2);
+        assert_eq!(broken("short", 40), "short");
     }
 
     #[test]

@@ -10,10 +10,11 @@ mod tree;
 
 use clap::Subcommand;
 
-use crate::args::ServerArgs;
+use crate::args::{ServerArgs, WatchArgs};
 use crate::command::{Globals, Run};
 use crate::failure::Failure;
-use crate::remote::block_on;
+use crate::output;
+use crate::remote::{Remote, block_on};
 
 pub(super) use model::parameters;
 
@@ -30,12 +31,15 @@ pub(crate) enum CollectiveCommand {
     Plan(plan::PlanArgs),
     /// Allocate a tree for a group of a running control plane.
     Create(running::CreateArgs),
-    /// Release a collective and its table entries.
-    Release(running::CollectiveArgs),
+    /// Delete a collective, and release its table entries.
+    #[command(alias = "release")]
+    Delete(running::CollectiveArgs),
     /// Show a collective with its processes and trees.
     Show(running::CollectiveArgs),
     /// List all collectives with state and entries used.
     List {
+        #[command(flatten)]
+        watch: WatchArgs,
         #[command(flatten)]
         server: ServerArgs,
     },
@@ -69,9 +73,12 @@ impl Run for CollectiveCommand {
             Self::Tree(args) => tree::run(&args, format),
             Self::Plan(args) => plan::run(&args, format),
             Self::Create(args) => block_on(running::create(args, format)),
-            Self::Release(args) => block_on(running::release(args, format)),
+            Self::Delete(args) => block_on(running::delete(args, format)),
             Self::Show(args) => block_on(running::show(args, format)),
-            Self::List { server } => block_on(running::list(&server, format)),
+            Self::List { watch, server } => block_on(async {
+                let remote = Remote::new(&server)?;
+                output::watched(watch, format, async || running::list(&remote, format).await).await
+            }),
             Self::Usage { server } => block_on(running::usage(&server, format)),
             Self::Reserve(args) => block_on(running::reserve(args, format)),
             Self::Cancel { reservation, server } => {

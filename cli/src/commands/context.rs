@@ -28,8 +28,9 @@ pub(crate) enum ContextCommand {
     },
     /// List all contexts; * marks the current one.
     List,
-    /// Remove a context.
-    Remove {
+    /// Delete a context.
+    #[command(alias = "remove")]
+    Delete {
         /// Name of the context.
         name: String,
     },
@@ -79,17 +80,17 @@ impl Run for ContextCommand {
             Self::Add(args) => add(args, contexts, globals.format),
             Self::Use { name } => {
                 contexts.named(&name)?;
-                contexts.current = Some(name);
+                contexts.current = Some(name.clone());
                 contexts.write()?;
-                list(&contexts, globals.format)
+                changed(&name, "is the current one", globals.format)
             }
             Self::List => list(&contexts, globals.format),
-            Self::Remove { name } => {
+            Self::Delete { name } => {
                 contexts.named(&name)?;
                 contexts.contexts.remove(&name);
                 contexts.current = contexts.current.filter(|current| *current != name);
                 contexts.write()?;
-                list(&contexts, globals.format)
+                changed(&name, "deleted", globals.format)
             }
         }
     }
@@ -113,9 +114,20 @@ fn add(args: AddArgs, mut contexts: Contexts, format: Format) -> Result<(), Fail
     let security = remote::security(context.certificates.as_deref(), plaintext)?;
     remote::block_on(async { Remote::of_context(&context, security).map(drop) })?;
     contexts.current.get_or_insert_with(|| name.clone());
-    contexts.contexts.insert(name, context);
+    let before = contexts.contexts.insert(name.clone(), context);
     contexts.write()?;
-    list(&contexts, format)
+    let state = match (before.is_some(), contexts.current.as_ref() == Some(&name)) {
+        (true, _) => "replaced",
+        (false, true) => "added, and is the current one",
+        (false, false) => "added",
+    };
+    changed(&name, state, format)
+}
+
+/// Says what has become of a context.
+fn changed(name: &str, state: &str, format: Format) -> Result<(), Failure> {
+    let value = serde_json::json!({ "name": name, "state": state });
+    output::print(format, &value, |_| format!("context {name} {state}"))
 }
 
 fn list(contexts: &Contexts, format: Format) -> Result<(), Failure> {

@@ -60,16 +60,25 @@ struct Event {
 /// The records that tell which part of a change is new.
 #[derive(Debug, Default)]
 struct Known {
-    nodes: BTreeMap<String, String>,
+    nodes: BTreeMap<String, KnownNode>,
     groups: BTreeMap<u64, KnownGroup>,
     failed: BTreeSet<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KnownNode {
+    state: v1::NodeState,
+    is_drained: bool,
+    is_suppressed: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct KnownGroup {
     name: String,
     agent: String,
+    /// In words; empty before there is one.
     route: String,
+    lacks_route: bool,
 }
 
 impl Run for EventsArgs {
@@ -130,10 +139,11 @@ impl Known {
             |kind, subject: &str, what: String| Event { kind, subject: subject.to_owned(), what };
         match change {
             Change::Node(node) => {
-                let state = state(&node);
-                let before = self.nodes.insert(node.name.clone(), state.clone());
-                let is_new = before.as_ref() != Some(&state);
-                is_new.then(|| event(EventKind::Node, &node.name, state)).into_iter().collect()
+                let now = KnownNode::of(&node);
+                let before = self.nodes.insert(node.name.clone(), now.clone());
+                let is_new = before.as_ref() != Some(&now);
+                let event = || event(EventKind::Node, &node.name, now.words());
+                is_new.then(event).into_iter().collect()
             }
             Change::RemovedNode(name) => {
                 self.nodes.remove(&name);
@@ -155,6 +165,7 @@ impl Known {
                     name: group.name.clone(),
                     agent: group.agent_node.clone(),
                     route: route(&group),
+                    lacks_route: lacks_route(&group),
                 };
                 let before = self.groups.insert(group.gn, now.clone());
                 let mut events = Vec::new();
@@ -194,26 +205,43 @@ impl Known {
 
     /// Nodes, parts of the fabric and routes that are not as they ought to be.
     fn deviations(&self) -> Vec<Event> {
-        let nodes = self.nodes.iter().filter(|(_, state)| *state != "up");
-        let nodes = nodes.map(|(name, state)| (EventKind::Node, name, state.clone()));
+        let nodes = self.nodes.iter().filter(|(_, node)| !node.is_well());
+        let nodes = nodes.map(|(name, node)| (EventKind::Node, name, node.words()));
         let failed = self.failed.iter().map(|one| (EventKind::Fabric, one, "failed".to_owned()));
-        let groups = self.groups.values().filter(|group| group.route.starts_with("no route"));
+        let groups = self.groups.values().filter(|group| group.lacks_route);
         let groups = groups.map(|group| (EventKind::Route, &group.name, group.route.clone()));
         let all = nodes.chain(failed).chain(groups);
         all.map(|(kind, subject, what)| Event { kind, subject: subject.clone(), what }).collect()
     }
 }
 
-fn state(node: &v1::Node) -> String {
-    let state = match node.state() {
-        v1::NodeState::Up => "up",
-        v1::NodeState::Failed => "failed",
-        v1::NodeState::Silent => "silent",
-        v1::NodeState::Unspecified => "unknown",
-    };
-    let drained = if node.drained { ", drained" } else { "" };
-    let suppressed = if node.suppressed_until.is_some() { ", suppressed" } else { "" };
-    format!("{state}{drained}{suppressed}")
+impl KnownNode {
+    fn of(node: &v1::Node) -> Self {
+        let is_suppressed = node.suppressed_until.is_some();
+        Self { state: node.state(), is_drained: node.drained, is_suppressed }
+    }
+
+    fn is_well(&self) -> bool {
+        self.state == v1::NodeState::Up && !self.is_drained && !self.is_suppressed
+    }
+
+    fn words(&self) -> String {
+        let state = match self.state {
+            v1::NodeState::Up => "up",
+            v1::NodeState::Failed => "failed",
+            v1::NodeState::Silent => "silent",
+            v1::NodeState::Unspecified => "unknown",
+        };
+        let drained = if self.is_drained { ", drained" } else { "" };
+        let suppressed = if self.is_suppressed { ", suppressed" } else { "" };
+        format!("{state}{drained}{suppressed}")
+    }
+}
+
+/// True if a group has no route, and not because something is still to come.
+fn lacks_route(group: &v1::Group) -> bool {
+    let lacks = |route: &v1::Route| route.state() != v1::RouteState::Routed && !waits(route);
+    group.route.as_ref().is_some_and(lacks)
 }
 
 /// A failed part of the fabric in words.

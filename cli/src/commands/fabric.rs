@@ -106,8 +106,17 @@ enum FabricCommand {
 #[derive(Debug, Args)]
 struct TableArgs {
     /// Node id of the switch.
-    #[arg(long)]
-    switch: String,
+    #[arg(required_unless_present = "named")]
+    switch: Option<String>,
+    /// The same, as older versions take it.
+    #[arg(
+        long = "switch",
+        id = "named",
+        value_name = "SWITCH",
+        hide = true,
+        conflicts_with = "switch"
+    )]
+    named: Option<String>,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -164,7 +173,7 @@ fn run_verb(command: FabricCommand, format: Format) -> Result<(), Failure> {
                 let part = part_name(&element);
                 let request = v1::FailElementRequest { element: Some(element) };
                 let answer = remote.answer(remote.fabric().await?.fail_element(request)).await?;
-                output::message(format, &answer, |answer| {
+                output::done(format, "element", &part, &answer, |answer| {
                     let is = if answer.changed { "is down now" } else { "was down already" };
                     format!("{part} {is}")
                 })
@@ -174,21 +183,27 @@ fn run_verb(command: FabricCommand, format: Format) -> Result<(), Failure> {
                 let part = part_name(&element);
                 let request = v1::HealElementRequest { element: Some(element) };
                 let answer = remote.answer(remote.fabric().await?.heal_element(request)).await?;
-                output::message(format, &answer, |answer| {
+                output::done(format, "element", &part, &answer, |answer| {
                     let is = if answer.changed { "is up again" } else { "was up already" };
                     format!("{part} {is}")
                 })
             }
             FabricCommand::Wipe(table) => {
-                disturb(table, Disturbance::Wipe(v1::WipeTable {}), format).await
+                disturb(table, Disturbance::Wipe(v1::WipeTable {}), "wiped", format).await
             }
             FabricCommand::Corrupt { entries, table } => {
-                disturb(table, Disturbance::Corrupt(v1::CorruptTable { entries }), format).await
+                let corrupt = v1::CorruptTable { entries };
+                disturb(table, Disturbance::Corrupt(corrupt), "corrupted", format).await
             }
             FabricCommand::Programming { delay_ms, fails, table } => {
                 let delay = prost_types::Duration::try_from(Duration::from_millis(delay_ms)).ok();
                 let manner = v1::Programming { delay, fails };
-                disturb(table, Disturbance::Programming(manner), format).await
+                let done = match (fails, delay_ms) {
+                    (true, _) => "takes no writes now".to_owned(),
+                    (false, 0) => "takes writes as usual".to_owned(),
+                    (false, delay) => format!("takes {delay} ms for each write now"),
+                };
+                disturb(table, Disturbance::Programming(manner), &done, format).await
             }
             FabricCommand::Send { endpoint, mgid, color, payload, server } => {
                 let remote = Remote::new(&server)?;
@@ -205,15 +220,17 @@ fn run_verb(command: FabricCommand, format: Format) -> Result<(), Failure> {
 async fn disturb(
     table: TableArgs,
     disturbance: Disturbance,
+    done: &str,
     format: Format,
 ) -> Result<(), Failure> {
     let remote = Remote::new(&table.server)?;
+    let switch = table.switch.or(table.named).unwrap_or_default();
     let disturbance = Some(disturbance);
-    let switch = table.switch.clone();
-    let request = v1::DisturbSwitchRequest { switch_name: table.switch, disturbance };
+    let request = v1::DisturbSwitchRequest { switch_name: switch.clone(), disturbance };
     let answer = remote.answer(remote.fabric().await?.disturb_switch(request)).await?;
-    output::message(format, &answer, |answer| {
-        format!("switch {switch}: {} entries changed", answer.changed_entries)
+    output::done(format, "switch", &switch, &answer, |answer| match answer.changed_entries {
+        0 => format!("switch {switch} {done}"),
+        changed => format!("switch {switch} {done}, {changed} entries changed"),
     })
 }
 

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand, value_parser};
 use fabricast_proto::v1;
 use fabricast_rpc::request_id;
 
-use crate::args::{Format, JobTokenArgs, ServerArgs};
+use crate::args::{Format, JobTokenArgs, ServerArgs, WatchArgs};
 use crate::command::{Globals, Run};
 use crate::dry_run;
 use crate::failure::Failure;
@@ -47,10 +47,14 @@ pub(crate) enum GroupCommand {
         #[arg(long, default_value = "")]
         payload: String,
     },
-    /// Delete a group with all its memberships.
+    /// Delete a group with all its memberships, or all groups of a job.
     Delete {
         /// Name of the group.
-        group: String,
+        #[arg(required_unless_present = "job")]
+        group: Option<String>,
+        /// Delete all groups of this job instead, by its name as they have it.
+        #[arg(long, conflicts_with = "group")]
+        job: Option<String>,
         /// Only print what it would affect; change nothing.
         #[arg(long)]
         dry_run: bool,
@@ -62,10 +66,14 @@ pub(crate) enum GroupCommand {
         /// Name of the group.
         group: String,
         #[command(flatten)]
+        watch: WatchArgs,
+        #[command(flatten)]
         server: ServerArgs,
     },
     /// List all groups with MGID, members and route.
     List {
+        #[command(flatten)]
+        watch: WatchArgs,
         #[command(flatten)]
         server: ServerArgs,
     },
@@ -81,7 +89,8 @@ pub(crate) enum GroupCommand {
     /// Form all groups of a file with one call, with one process per endpoint and line; refused as
     /// a whole if anything is wrong.
     Form(form::FormArgs),
-    /// Delete all groups of a job with all their memberships.
+    /// Delete all groups of a job with all their memberships: `group delete --job`.
+    #[command(hide = true)]
     EndJob {
         /// Name of the job, as its groups have it.
         job: String,
@@ -132,7 +141,7 @@ pub(crate) struct NewGroupArgs {
     /// layers of one grid share the name up to the last `/`. Helps to choose the MGID.
     #[arg(long)]
     layer: Option<String>,
-    /// Job that a new group belongs to; `group end-job` ends them together.
+    /// Job that a new group belongs to; `group delete --job` ends them together.
     #[arg(long)]
     job: Option<String>,
     /// Route a new group only once N members have joined.
@@ -153,34 +162,38 @@ impl Run for GroupCommand {
                 }
                 Self::Leave { member } => leave(member, format).await,
                 Self::Send { member, payload } => send::run(member, payload, format).await,
-                Self::Delete { group, dry_run: true, server } => {
-                    dry_run::group(&Remote::new(&server)?, group, format).await
+                Self::Delete { job: Some(job), dry_run, server, .. }
+                | Self::EndJob { job, dry_run, server } => {
+                    form::end_job(job, dry_run, &server, format).await
                 }
-                Self::Delete { group, dry_run: false, server } => {
-                    let remote = Remote::new(&server)?;
-                    let request =
-                        v1::DeleteGroupRequest { request_id: request_id(), group: group.clone() };
-                    let answer = remote.answer(remote.tic().delete_group(request)).await?;
-                    output::message(format, &answer, |_| format!("group {group} deleted"))
+                Self::Delete { group, job: None, dry_run, server } => {
+                    let (remote, group) = (Remote::new(&server)?, group.unwrap_or_default());
+                    match dry_run {
+                        true => dry_run::group(&remote, group, format).await,
+                        false => delete(&remote, group, format).await,
+                    }
                 }
-                Self::Show { group, server } => {
+                Self::Show { group, watch, server } => {
                     let remote = Remote::new(&server)?;
-                    let group = show(&remote, group).await?;
-                    output::message(format, &group, group_text)
+                    output::watched(watch, format, async || {
+                        let group = show(&remote, group.clone()).await?;
+                        output::message(format, &group, group_text)
+                    })
+                    .await
                 }
-                Self::List { server } => {
+                Self::List { watch, server } => {
                     let remote = Remote::new(&server)?;
-                    let groups = remote.groups(false).await?;
-                    let list = v1::ListGroupsResponse { groups, ..Default::default() };
-                    output::message(format, &list, |list| list_text(&list.groups))
+                    output::watched(watch, format, async || {
+                        let groups = remote.groups(false).await?;
+                        let list = v1::ListGroupsResponse { groups, ..Default::default() };
+                        output::message(format, &list, |list| list_text(&list.groups))
+                    })
+                    .await
                 }
                 Self::Plan { groups, server } => {
                     plan(&Remote::new(&server)?, &groups, format).await
                 }
                 Self::Form(args) => form::form(args, format).await,
-                Self::EndJob { job, dry_run, server } => {
-                    form::end_job(job, dry_run, &server, format).await
-                }
             }
         })
     }
@@ -199,7 +212,9 @@ async fn create(member: MemberArgs, options: NewGroupArgs, format: Format) -> Re
         Err(status) => return Err(remote.failed(status)),
     }
     let membership = join(&remote, member, options).await?;
-    output::message(format, &membership, membership_text)
+    output::message(format, &membership, |membership| {
+        format!("group '{}' created: {}", membership.group, membership_text(membership))
+    })
 }
 
 async fn join(
@@ -234,9 +249,16 @@ async fn join(
     Ok(answer.membership.unwrap_or_default())
 }
 
+async fn delete(remote: &Remote, group: String, format: Format) -> Result<(), Failure> {
+    let request = v1::DeleteGroupRequest { request_id: request_id(), group: group.clone() };
+    let answer = remote.answer(remote.tic().delete_group(request)).await?;
+    output::done(format, "group", &group, &answer, |_| format!("group {group} deleted"))
+}
+
 async fn leave(member: MemberArgs, format: Format) -> Result<(), Failure> {
     let host = Remote::new(&member.server)?.host_of(&member.node).await?;
     let left = format!("{} on node {} left group {}", member.process, member.node, member.group);
+    let group = member.group.clone();
     let request = v1::OperatingAgentServiceLeaveGroupRequest {
         node: member.node,
         group: member.group,
@@ -244,7 +266,7 @@ async fn leave(member: MemberArgs, format: Format) -> Result<(), Failure> {
         request_id: request_id(),
     };
     let answer = host.answer(host.agent().leave_group(request)).await?;
-    output::message(format, &answer, |_| left)
+    output::done(format, "group", &group, &answer, |_| left)
 }
 
 async fn show(remote: &Remote, group: String) -> Result<v1::Group, Failure> {

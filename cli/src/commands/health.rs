@@ -6,6 +6,7 @@ use fabricast_proto::v1::administration_service_client::AdministrationServiceCli
 use serde::Serialize;
 
 use crate::args::ServerArgs;
+use crate::color::painted_state;
 use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output;
@@ -14,6 +15,7 @@ use crate::remote::{Remote, block_on};
 /// Result of the command.
 #[derive(Serialize)]
 struct Health {
+    address: String,
     serving: bool,
     services: Vec<ServiceHealth>,
 }
@@ -57,8 +59,13 @@ impl Run for HealthArgs {
                 services.push(ServiceHealth { service, serving });
             }
             let serving = services.iter().all(|one| one.serving);
-            output::print(format, &Health { serving, services }, text)?;
-            if serving { Ok(()) } else { Err(Failure::No("it does not serve".to_owned())) }
+            let address = remote.peer().address().to_string();
+            let health = Health { address, serving, services };
+            output::print(format, &health, text)?;
+            match serving {
+                true => Ok(()),
+                false => Err(Failure::No(format!("{} does not serve", health.address))),
+            }
         })
     }
 }
@@ -79,13 +86,14 @@ async fn services(remote: &Remote) -> Result<Vec<String>, Failure> {
 }
 
 fn text(health: &Health) -> String {
+    let address = &health.address;
     if health.serving {
-        return "serving".to_owned();
+        return format!("{address}: {}", painted_state("serving"));
     }
     let not = health.services.iter().filter(|one| !one.serving && !one.service.is_empty());
     let not: Vec<&str> = not.map(|one| one.service.as_str()).collect();
     if not.is_empty() {
-        return "not serving".to_owned();
+        return format!("{address}: {}", painted_state("not serving"));
     }
-    format!("not serving: {}", not.join(", "))
+    format!("{address}: {}: {}", painted_state("not serving"), not.join(", "))
 }

@@ -7,10 +7,11 @@ mod text;
 
 use clap::{Subcommand, value_parser};
 
-use crate::args::{Format, ServerArgs};
+use crate::args::{Format, ServerArgs, WatchArgs};
 use crate::command::{Globals, Run};
 use crate::failure::Failure;
-use crate::remote::block_on;
+use crate::output;
+use crate::remote::{Remote, block_on};
 
 /// Give nodes to jobs, so that no two jobs share a link, and reserve groups for them.
 #[derive(Debug, Subcommand)]
@@ -47,6 +48,8 @@ pub(crate) enum JobCommand {
     /// List all jobs with class, groups and nodes.
     List {
         #[command(flatten)]
+        watch: WatchArgs,
+        #[command(flatten)]
         server: ServerArgs,
     },
     /// Show the largest possible job of each class, and which jobs would have to move for a larger
@@ -72,7 +75,10 @@ impl Run for JobCommand {
                 block_on(running::release(job, dry_run, &server, format))
             }
             Self::Show { job, server } => block_on(running::show(job, &server, format)),
-            Self::List { server } => block_on(running::list(&server, format)),
+            Self::List { watch, server } => block_on(async {
+                let remote = Remote::new(&server)?;
+                output::watched(watch, format, async || running::list(&remote, format).await).await
+            }),
             Self::Report { nodes, server } => block_on(running::report(nodes, &server, format)),
         }
     }

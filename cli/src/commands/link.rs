@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand, value_parser};
 use fabricast_proto::v1;
 
-use crate::args::{Format, ServerArgs};
+use crate::args::{Format, ServerArgs, WatchArgs};
 use crate::command::{Globals, Run};
 use crate::dry_run;
 use crate::failure::Failure;
@@ -26,6 +26,8 @@ pub(crate) enum LinkCommand {
     Resume(LinkArgs),
     /// List the drained links.
     List {
+        #[command(flatten)]
+        watch: WatchArgs,
         #[command(flatten)]
         server: ServerArgs,
     },
@@ -65,12 +67,15 @@ impl Run for LinkCommand {
                         format!("not drained: {}", names(&answer.links))
                     })
                 }
-                Self::List { server } => {
+                Self::List { watch, server } => {
                     let remote = Remote::new(&server)?;
-                    let request = v1::ListDrainedLinksRequest {};
-                    let mut tic = remote.topologies();
-                    let answer = remote.answer(tic.list_drained_links(request)).await?;
-                    output::message(format, &answer, |answer| list_text(&answer.links))
+                    output::watched(watch, format, async || {
+                        let request = v1::ListDrainedLinksRequest {};
+                        let mut tic = remote.topologies();
+                        let answer = remote.answer(tic.list_drained_links(request)).await?;
+                        output::message(format, &answer, |answer| list_text(&answer.links))
+                    })
+                    .await
                 }
             }
         })
@@ -95,9 +100,8 @@ async fn drain(link: LinkArgs, dry_run: bool, format: Format) -> Result<(), Fail
         return dry_run::links(&remote, answer.links, &title, format).await;
     }
     output::message(format, &answer, |answer| {
-        format!("drained: {}; `fabricast route status` says when all trees have moved", {
-            names(&answer.links)
-        })
+        let links = names(&answer.links);
+        format!("drained: {links}; `fabricast route status` says when all trees have moved")
     })
 }
 

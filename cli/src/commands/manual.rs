@@ -8,6 +8,7 @@ use clap::{Args, CommandFactory};
 use crate::cli::Cli;
 use crate::command::{Globals, Run};
 use crate::failure::Failure;
+use crate::output;
 
 /// Write the manual pages of all commands, such as fabricast-group-join.1.
 #[derive(Debug, Args)]
@@ -18,11 +19,14 @@ pub(crate) struct ManualArgs {
 }
 
 impl Run for ManualArgs {
-    fn run(self, _: &Globals) -> Result<(), Failure> {
+    fn run(self, globals: &Globals) -> Result<(), Failure> {
         let named = || format!("write manual pages to '{}'", self.out.display());
         std::fs::create_dir_all(&self.out).with_context(named)?;
         let command = Cli::command().disable_help_subcommand(true);
         clap_mangen::generate_to(command, &self.out).with_context(named)?;
-        Ok(())
+        let value = serde_json::json!({ "folder": self.out });
+        output::print(globals.format, &value, |_| {
+            format!("manual pages written to {}", self.out.display())
+        })
     }
 }

@@ -5,23 +5,30 @@ use std::time::SystemTime;
 use clap::{Args, Subcommand};
 use fabricast_proto::v1;
 
-use crate::args::{Format, ServerArgs};
+use crate::args::{Format, ServerArgs, WatchArgs};
 use crate::command::{Globals, Run};
 use crate::dry_run;
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::remote::{Remote, block_on};
 
-/// Show, drain, expel, stop, start and remove nodes of a running control plane.
+/// Show, drain, expel, stop, start and delete nodes of a running control plane.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
     /// List all nodes with state, last contact, address and endpoints.
     List {
         #[command(flatten)]
+        watch: WatchArgs,
+        #[command(flatten)]
         server: ServerArgs,
     },
     /// Show one node with its last contact, its job and its memberships.
-    Show(NodeArgs),
+    Show {
+        #[command(flatten)]
+        watch: WatchArgs,
+        #[command(flatten)]
+        node: NodeArgs,
+    },
     /// Report that a node has failed; it is expelled from all groups.
     Fail(NodeEndArgs),
     /// Stop a hosted node as if it had lost power.
@@ -35,9 +42,10 @@ pub(crate) enum NodeCommand {
     Drain(NodeArgs),
     /// Let jobs have a drained node again.
     Resume(NodeArgs),
-    /// Remove the record of a node that has failed and is gone for good, or has another name now.
+    /// Delete the record of a node that has failed and is gone for good, or has another name now.
     /// One that still runs registers again.
-    Remove(NodeArgs),
+    #[command(alias = "remove")]
+    Delete(NodeArgs),
     /// List the memberships of a node.
     Memberships(NodeArgs),
 }
@@ -66,10 +74,9 @@ impl Run for NodeCommand {
         let format = globals.format;
         block_on(async {
             match self {
-                Self::List { server } => {
-                    let mut list = Remote::new(&server)?.node_list().await?;
-                    list.revision = 0; // of the last page only
-                    output::message(format, &list, |list| list_text(list, SystemTime::now()))
+                Self::List { watch, server } => {
+                    let remote = Remote::new(&server)?;
+                    output::watched(watch, format, async || list(&remote, format).await).await
                 }
                 Self::Fail(args) if args.dry_run => {
                     let (remote, node) = named(args.node).await?;
@@ -85,7 +92,7 @@ impl Run for NodeCommand {
                     let host = remote.host_of(&node).await?;
                     let request = v1::StopNodeRequest { node: node.clone() };
                     let answer = host.answer(host.agent().stop_node(request)).await?;
-                    output::message(format, &answer, |_| format!("node {node} stopped"))
+                    output::done(format, "node", &node, &answer, |_| format!("node {node} stopped"))
                 }
                 Self::Start(args) => {
                     let (remote, node) = named(args).await?;
@@ -93,32 +100,40 @@ impl Run for NodeCommand {
                     let request = v1::StartNodeRequest { node: node.clone() };
                     let answer = host.answer(host.agent().start_node(request)).await?;
                     // The incarnation in the answer may still be the one that was stopped.
-                    output::message(format, &answer, |_| format!("node {node} started"))
+                    output::done(format, "node", &node, &answer, |_| format!("node {node} started"))
                 }
                 Self::Readmit(args) => {
                     let (remote, node) = named(args).await?;
                     let request = v1::ReadmitNodeRequest { node: node.clone() };
                     let answer = remote.answer(remote.tic().readmit_node(request)).await?;
-                    output::message(format, &answer, |_| format!("node {node} not suppressed"))
+                    let text = format!("node {node} not suppressed");
+                    output::done(format, "node", &node, &answer, |_| text)
                 }
                 Self::Drain(args) => {
                     let (remote, node) = named(args).await?;
-                    let request = v1::DrainNodeRequest { node };
+                    let request = v1::DrainNodeRequest { node: node.clone() };
                     let answer = remote.answer(remote.tic().drain_node(request)).await?;
-                    output::message(format, &answer, drained_text)
+                    output::done(format, "node", &node, &answer, |answer| {
+                        drained_text(&node, answer)
+                    })
                 }
                 Self::Resume(args) => {
                     let (remote, node) = named(args).await?;
                     let request = v1::ResumeNodeRequest { node: node.clone() };
                     let answer = remote.answer(remote.tic().resume_node(request)).await?;
-                    output::message(format, &answer, |_| format!("node {node} not drained"))
+                    let text = format!("node {node} not drained");
+                    output::done(format, "node", &node, &answer, |_| text)
                 }
-                Self::Show(args) => show(args, format).await,
-                Self::Remove(args) => {
+                Self::Show { watch, node } => {
+                    let (remote, node) = named(node).await?;
+                    output::watched(watch, format, async || show(&remote, &node, format).await)
+                        .await
+                }
+                Self::Delete(args) => {
                     let (remote, node) = named(args).await?;
                     let request = v1::RemoveNodeRequest { node: node.clone() };
                     let answer = remote.answer(remote.tic().remove_node(request)).await?;
-                    output::message(format, &answer, |_| format!("node {node} removed"))
+                    output::done(format, "node", &node, &answer, |_| format!("node {node} deleted"))
                 }
                 Self::Memberships(args) => memberships(args, format).await,
             }
@@ -140,15 +155,15 @@ async fn named(args: NodeArgs) -> Result<(Remote, String), Failure> {
 async fn fail(args: NodeArgs, format: Format) -> Result<(), Failure> {
     let (remote, node) = named(args).await?;
     let request = v1::ReportNodeFailureRequest {
-        node,
+        node: node.clone(),
         incarnation: 0,
         reporter: "command line".to_owned(),
         probe_first: false,
     };
     let answer = remote.answer(remote.tic().report_node_failure(request)).await?;
-    output::message(format, &answer, |answer| match answer.ended_memberships {
-        1 => "expelled, 1 membership ended".to_owned(),
-        ended => format!("expelled, {ended} memberships ended"),
+    output::done(format, "node", &node, &answer, |answer| match answer.ended_memberships {
+        1 => format!("node {node} expelled, 1 membership ended"),
+        ended => format!("node {node} expelled, {ended} memberships ended"),
     })
 }
 
@@ -178,9 +193,15 @@ async fn memberships(args: NodeArgs, format: Format) -> Result<(), Failure> {
     })
 }
 
-async fn show(args: NodeArgs, format: Format) -> Result<(), Failure> {
-    let (remote, node) = named(args).await?;
-    let answer = remote.answer(remote.tic().get_node(v1::GetNodeRequest { node })).await?;
+async fn list(remote: &Remote, format: Format) -> Result<(), Failure> {
+    let mut list = remote.node_list().await?;
+    list.revision = 0; // of the last page only
+    output::message(format, &list, |list| list_text(list, SystemTime::now()))
+}
+
+async fn show(remote: &Remote, node: &str, format: Format) -> Result<(), Failure> {
+    let request = v1::GetNodeRequest { node: node.to_owned() };
+    let answer = remote.answer(remote.tic().get_node(request)).await?;
     let now = SystemTime::now();
     output::message(format, &answer, |answer| node_text(answer, now))
 }
@@ -224,7 +245,7 @@ fn state(node: &v1::Node) -> String {
 }
 
 /// Says what is still on a drained node.
-fn drained_text(answer: &v1::DrainNodeResponse) -> String {
+fn drained_text(node: &str, answer: &v1::DrainNodeResponse) -> String {
     let count = |count: u32, one: &str| match count {
         0 => None,
         1 => Some(format!("1 {one}")),
@@ -238,8 +259,11 @@ fn drained_text(answer: &v1::DrainNodeResponse) -> String {
     ];
     let left: Vec<String> = left.into_iter().flatten().collect();
     match left.is_empty() {
-        true => "drained, nothing is on it".to_owned(),
-        false => format!("drained; until their owners end them it keeps {}", left.join(", ")),
+        true => format!("node {node} drained, nothing is on it"),
+        false => {
+            let left = left.join(", ");
+            format!("node {node} drained; until their owners end them it keeps {left}")
+        }
     }
 }
 

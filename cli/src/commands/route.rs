@@ -10,14 +10,38 @@ mod plan;
 mod rebalance;
 mod verify;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use fabricast_proto::v1;
 
-use crate::args::{Format, ServerArgs};
+use crate::args::{Format, ServerArgs, WatchArgs};
+use crate::color::painted_state;
 use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::remote::{Remote, block_on};
+
+/// Name of a group.
+#[derive(Debug, Args)]
+struct GroupNameArgs {
+    /// Name of the group; of a plan, also its MGID.
+    #[arg(required_unless_present = "named")]
+    group: Option<String>,
+    /// The same, as older versions take it.
+    #[arg(
+        long = "group",
+        id = "named",
+        value_name = "GROUP",
+        hide = true,
+        conflicts_with = "group"
+    )]
+    named: Option<String>,
+}
+
+impl GroupNameArgs {
+    fn name(&self) -> String {
+        self.group.clone().or(self.named.clone()).unwrap_or_default()
+    }
+}
 
 /// Plan, verify and explain routes.
 #[derive(Debug, Subcommand)]
@@ -37,6 +61,8 @@ pub(crate) enum RouteCommand {
     /// Show the state of the running route service.
     Status {
         #[command(flatten)]
+        watch: WatchArgs,
+        #[command(flatten)]
         server: ServerArgs,
     },
 }
@@ -50,14 +76,17 @@ impl Run for RouteCommand {
             Self::Verify(args) => verify::run(&args, format),
             Self::Explain(args) => match &args.topology {
                 Some(topology) => explain::run(topology, &args, format),
-                None => block_on(explain_running(args.group, &args.server, format)),
+                None => block_on(explain_running(args.group.name(), &args.server, format)),
             },
             Self::Draw(args) => block_on(draw::run(&args)),
             Self::Rebalance(args) => block_on(rebalance::run(&args, format)),
-            Self::Status { server } => block_on(async {
+            Self::Status { watch, server } => block_on(async {
                 let remote = Remote::new(&server)?;
-                let answer = remote.route_status().await?;
-                output::message(format, &answer, status_text)
+                output::watched(watch, format, async || {
+                    let answer = remote.route_status().await?;
+                    output::message(format, &answer, status_text)
+                })
+                .await
             }),
         }
     }
@@ -124,7 +153,7 @@ fn status_text(status: &v1::GetRouteStatusResponse) -> String {
         status.engine,
         fence.term,
         fence.generation,
-        if status.settled { "settled" } else { "at work" },
+        painted_state(if status.settled { "settled" } else { "at work" }),
         status.routed_groups,
         status.virtual_groups,
         status.unicast_only_groups,

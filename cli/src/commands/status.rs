@@ -1,14 +1,13 @@
 //! `fabricast status`: the state of a whole control plane on one screen.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
-use std::time::Duration;
 
 use clap::Args;
 use fabricast_proto::v1;
 use serde::Serialize;
 
-use crate::args::{Format, ServerArgs};
+use crate::args::{ServerArgs, WatchArgs};
+use crate::color::{Color, painted, painted_state};
 use crate::command::{Globals, Run};
 use crate::commands::events;
 use crate::failure::Failure;
@@ -17,8 +16,6 @@ use crate::remote::{Remote, Role, block_on};
 
 /// Share of a table, in percent, from which it counts as nearly full.
 const NEARLY_FULL: u64 = 90;
-/// Time between two prints of `--watch`.
-const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Show who leads, who stands by, and what is wrong; exit 1 if something is.
 ///
@@ -27,9 +24,8 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 /// tables that differ or are nearly full, failed nodes, switches, links and endpoints.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// Print again every 2 s until interrupted.
-    #[arg(long, short)]
-    watch: bool,
+    #[command(flatten)]
+    watch: WatchArgs,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -114,18 +110,13 @@ impl Run for StatusArgs {
         let (format, args) = (globals.format, &self);
         block_on(async {
             let remote = Remote::new(&args.server)?;
-            loop {
+            let is_once = !args.watch.watch;
+            output::watched(args.watch, format, async || {
                 let status = ClusterStatus::collect(&remote).await?;
-                if !args.watch {
-                    output::print(format, &status, text)?;
-                    return verdict(&status);
-                }
-                if format != Format::Json && std::io::stdout().is_terminal() {
-                    output::print_text("\x1b[2J\x1b[H")?;
-                }
                 output::print(format, &status, text)?;
-                tokio::time::sleep(WATCH_INTERVAL).await;
-            }
+                if is_once { verdict(&status) } else { Ok(()) }
+            })
+            .await
         })
     }
 
@@ -369,10 +360,14 @@ fn text(status: &ClusterStatus) -> String {
             PartState::NoAnswer => String::new(),
             _ => format!("  up {}", uptime(part.uptime_seconds)),
         };
+        let state = match part.state {
+            PartState::NoAnswer => painted(state, Color::Bad),
+            _ => painted_state(state),
+        };
         lines.push(format!("{:<13} {:<21} {state}{uptime}", part.role, part.address));
     }
     if let Some(routes) = &status.routes {
-        let settled = if routes.settled { "settled" } else { "at work" };
+        let settled = painted_state(if routes.settled { "settled" } else { "at work" });
         lines.push(format!(
             "{:<13} {settled}, {} of {} groups routed, {} entries, engine {}, term {}",
             "routes",
@@ -404,7 +399,10 @@ fn text(status: &ClusterStatus) -> String {
     }
     lines.push(match status.problems.len() {
         0 => format!("{:<13} none", "problems"),
-        _ => status.problems.iter().fold("problems".to_owned(), |text, one| text + "\n  " + one),
+        _ => {
+            let title = painted("problems", Color::Bad);
+            status.problems.iter().fold(title, |text, one| text + "\n  " + one)
+        }
     });
     lines.join("\n")
 }

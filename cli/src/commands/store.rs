@@ -71,31 +71,42 @@ pub(crate) struct ExportArgs {
 impl Run for StoreCommand {
     fn run(self, globals: &Globals) -> Result<(), Failure> {
         let format = globals.format;
-        let summary = match self {
-            Self::Export(args) => block_on(export(args))?,
+        let (summary, file, done) = match self {
+            Self::Export(args) => {
+                let (summary, out) = block_on(export(args))?;
+                let done = format!("written to {}", out.display());
+                (summary, out, done)
+            }
             Self::Import { store, file, dry_run } => block_on(async {
                 let mut lines = open(&file)?;
                 let checked = backup::check(&mut lines).with_context(|| named(&file))?;
                 if dry_run {
                     let empty = backup::check_empty(&store).await;
                     empty.with_context(|| format!("store {store}"))?;
-                    return Ok(checked);
+                    let done = format!("would be read into {store}; nothing changed");
+                    return Ok((checked, file, done));
                 }
                 let mut lines = open(&file)?;
                 let opened =
                     backup::open(&store).await.with_context(|| format!("store {store}"))?;
                 let read = backup::import(opened, &mut lines).await;
-                Ok(read.with_context(|| format!("{} into store {store}", file.display()))?)
+                let read =
+                    read.with_context(|| format!("{} into store {store}", file.display()))?;
+                let done = format!("read from {} into {store}", file.display());
+                Ok((read, file, done))
             })?,
             Self::Check { file } => {
-                backup::check(&mut open(&file)?).with_context(|| named(&file))?
+                let checked = backup::check(&mut open(&file)?).with_context(|| named(&file))?;
+                let done = format!("{} is complete", file.display());
+                (checked, file, done)
             }
         };
-        show(&summary, format)
+        show(&summary, &file, done, format)
     }
 }
 
-async fn export(args: ExportArgs) -> Result<Summary, Failure> {
+/// Writes the records to a file; returns its path, too.
+async fn export(args: ExportArgs) -> Result<(Summary, PathBuf), Failure> {
     let ExportArgs { server, store, out, folder, keep, metrics_file } = args;
     let out = match &folder {
         Some(folder) => copies::path(folder, SystemTime::now()),
@@ -124,7 +135,7 @@ async fn export(args: ExportArgs) -> Result<Summary, Failure> {
     if let Some(file) = metrics_file {
         write_metrics(&file)?;
     }
-    Ok(summary)
+    Ok((summary, out))
 }
 
 async fn export_store(
@@ -178,6 +189,11 @@ fn named(file: &Path) -> String {
 /// Result of the command: contents of a store or a file.
 #[derive(Serialize)]
 struct Row {
+    /// File that was written, read or checked.
+    file: String,
+    /// Sentence about it.
+    #[serde(skip)]
+    done: String,
     layout: u64,
     revision: u64,
     keys: usize,
@@ -186,13 +202,14 @@ struct Row {
     nodes: usize,
 }
 
-fn show(summary: &Summary, format: Format) -> Result<(), Failure> {
+fn show(summary: &Summary, file: &Path, done: String, format: Format) -> Result<(), Failure> {
     let Summary { layout, revision, keys, groups, members, nodes } = *summary;
-    output::print(format, &Row { layout, revision, keys, groups, members, nodes }, |row| {
-        let Row { layout, revision, keys, groups, members, nodes } = row;
+    let row = Row { file: named(file), done, layout, revision, keys, groups, members, nodes };
+    output::print(format, &row, |row| {
+        let Row { done, layout, revision, keys, groups, members, nodes, .. } = row;
         format!(
             "revision {revision}: {groups} groups, {members} members, {nodes} nodes, {keys} keys, \
-             layout {layout}"
+             layout {layout}\n{done}"
         )
     })
 }

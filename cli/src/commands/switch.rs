@@ -5,7 +5,7 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_rpc::Channel;
 
-use crate::args::{Format, ServerArgs};
+use crate::args::{Format, ServerArgs, WatchArgs};
 use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
@@ -17,12 +17,21 @@ pub(crate) enum SwitchCommand {
     /// List all switches with state and entries used.
     List {
         #[command(flatten)]
+        watch: WatchArgs,
+        #[command(flatten)]
         server: ServerArgs,
     },
     /// Show the multicast table of a switch, read back from the hardware.
     Table(SwitchArgs),
     /// Show ports and counters of a switch.
-    Ports(SwitchArgs),
+    Ports {
+        #[command(flatten)]
+        shown: ShownArgs,
+        #[command(flatten)]
+        watch: WatchArgs,
+        #[command(flatten)]
+        switch: SwitchArgs,
+    },
     /// Show present and past drifts: switches whose table differs from what they had confirmed;
     /// exit 1 if there is one now, 2 if no table has been compared yet. The active route service
     /// answers, whichever was named.
@@ -49,8 +58,18 @@ pub(crate) enum SwitchCommand {
         /// Node id of the switch; default: all switches.
         switch: Option<String>,
         #[command(flatten)]
+        shown: ShownArgs,
+        #[command(flatten)]
         server: ServerArgs,
     },
+}
+
+/// Rows of a table of ports.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct ShownArgs {
+    /// Also list ports without a packet, and those without a cable; JSON has all of them.
+    #[arg(long)]
+    all: bool,
 }
 
 /// Name of a switch, and the agent that has it.
@@ -67,17 +86,20 @@ impl Run for SwitchCommand {
         let format = globals.format;
         block_on(async {
             match self {
-                Self::List { server } => {
-                    let mut answer = v1::ListSwitchesResponse::default();
-                    for (agent, mut client) in Remote::new(&server)?.switch_agents().await? {
-                        let request = v1::ListSwitchesRequest {};
-                        let listed = agent.answer(client.list_switches(request)).await?;
-                        answer.switches.extend(listed.switches);
-                    }
-                    output::message(format, &answer, |answer| list_text(&answer.switches))
+                Self::List { watch, server } => {
+                    let remote = Remote::new(&server)?;
+                    output::watched(watch, format, async || list(&remote, format).await).await
                 }
                 Self::Table(args) => table(args, format).await,
-                Self::Ports(args) => ports(args, format).await,
+                Self::Ports { shown, watch, switch: SwitchArgs { switch, server } } => {
+                    let (agent, client) = agent_of(server, &switch).await?;
+                    output::watched(watch, format, async || {
+                        let request = v1::ListPortsRequest { switch_name: switch.clone() };
+                        let answer = agent.answer(client.clone().list_ports(request)).await?;
+                        output::message(format, &answer, |answer| ports_text(answer, shown))
+                    })
+                    .await
+                }
                 Self::Audit { server } => audit(&Remote::new(&server)?, format).await,
                 Self::Reporters { server } => {
                     let remote = Remote::new(&server)?;
@@ -87,19 +109,24 @@ impl Run for SwitchCommand {
                 }
                 Self::Forget { reporter, server } => {
                     let remote = Remote::new(&server)?;
-                    let request = v1::RemoveReporterRequest { reporter };
+                    let request = v1::RemoveReporterRequest { reporter: reporter.clone() };
                     let answer = remote.answer(remote.tic().remove_reporter(request)).await?;
-                    output::message(format, &answer, |answer| {
-                        format!("forgotten, {} elements are failed", answer.failed_count)
+                    output::done(format, "reporter", &reporter, &answer, |answer| {
+                        let failed = answer.failed_count;
+                        format!("switch agent {reporter} forgotten, {failed} elements are failed")
                     })
                 }
-                Self::Counters { switch: Some(switch), server } => {
-                    let (agent, client) = agent_of(server, &switch).await?;
-                    counters(vec![switch], &agent, client, format).await
-                }
-                Self::Counters { switch: None, server } => {
-                    for (agent, client) in Remote::new(&server)?.switch_agents().await? {
-                        counters(Vec::new(), &agent, client, format).await?;
+                Self::Counters { switch, shown, server } => {
+                    let agents = match &switch {
+                        Some(switch) => vec![agent_of(server, switch).await?],
+                        None => Remote::new(&server)?.switch_agents().await?,
+                    };
+                    let switches: Vec<String> = switch.into_iter().collect();
+                    for (agent, client) in agents {
+                        let mut stream = read_counters(&switches, &agent, client).await?;
+                        while let Some(counters) = next_counters(&mut stream, &agent).await? {
+                            output::message(format, &counters, |one| counters_text(one, shown))?;
+                        }
                     }
                     Ok(())
                 }
@@ -148,26 +175,44 @@ async fn table(args: SwitchArgs, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn ports(args: SwitchArgs, format: Format) -> Result<(), Failure> {
-    let (agent, mut client) = agent_of(args.server, &args.switch).await?;
-    let request = v1::ListPortsRequest { switch_name: args.switch };
-    let answer = agent.answer(client.list_ports(request)).await?;
-    output::message(format, &answer, |answer| {
-        let titles = ["PORT", "STATE", "PEER", "PEER PORT", "RECEIVED", "SENT", "DROPPED"];
-        let mut rows = Rows::new(&titles);
-        for port in &answer.ports {
-            rows.push(vec![
-                port.port.to_string(),
-                if port.live { "up" } else { "down" }.to_owned(),
-                if port.peer.is_empty() { "-".to_owned() } else { port.peer.clone() },
-                output::port(port.peer_port),
-                port.received_packets.to_string(),
-                port.sent_packets.to_string(),
-                port.dropped_packets.to_string(),
-            ]);
-        }
-        rows.to_string()
-    })
+async fn list(remote: &Remote, format: Format) -> Result<(), Failure> {
+    let mut answer = v1::ListSwitchesResponse::default();
+    for (agent, mut client) in remote.switch_agents().await? {
+        let listed = agent.answer(client.list_switches(v1::ListSwitchesRequest {})).await?;
+        answer.switches.extend(listed.switches);
+    }
+    output::message(format, &answer, |answer| list_text(&answer.switches))
+}
+
+fn ports_text(answer: &v1::ListPortsResponse, shown: ShownArgs) -> String {
+    let titles = ["PORT", "STATE", "PEER", "PEER PORT", "RECEIVED", "SENT", "DROPPED"];
+    let mut rows = Rows::new(&titles);
+    let is_shown = |port: &&v1::PortStatus| {
+        let packets = port.received_packets + port.sent_packets + port.dropped_packets;
+        shown.all || !port.peer.is_empty() || packets > 0
+    };
+    let ports: Vec<&v1::PortStatus> = answer.ports.iter().filter(is_shown).collect();
+    for port in &ports {
+        rows.push(vec![
+            port.port.to_string(),
+            if port.live { "up" } else { "down" }.to_owned(),
+            port.peer.clone(),
+            output::port(port.peer_port),
+            port.received_packets.to_string(),
+            port.sent_packets.to_string(),
+            port.dropped_packets.to_string(),
+        ]);
+    }
+    format!("{rows}{}", left_out(answer.ports.len() - ports.len(), "a cable"))
+}
+
+/// Says that ports are not listed.
+fn left_out(count: usize, lack: &str) -> String {
+    match count {
+        0 => String::new(),
+        1 => format!("\n1 port without {lack}, which --all lists"),
+        count => format!("\n{count} ports without {lack}, which --all lists"),
+    }
 }
 
 async fn audit(remote: &Remote, format: Format) -> Result<(), Failure> {
@@ -212,26 +257,36 @@ fn ago(time: Option<prost_types::Duration>) -> String {
     time.map_or_else(|| "never".to_owned(), |time| format!("{} s ago", time.seconds))
 }
 
-async fn counters(
-    switch_names: Vec<String>,
+type CountersStream = tonic::Streaming<v1::ReadCountersResponse>;
+
+async fn read_counters(
+    switches: &[String],
     agent: &Remote,
     mut client: SwitchAgentServiceClient<Channel>,
-    format: Format,
-) -> Result<(), Failure> {
-    let request = v1::ReadCountersRequest { switch_names };
-    let mut stream = agent.answer(client.read_counters(request)).await?;
-    while let Some(part) = stream.message().await.map_err(|status| agent.failed(status))? {
-        let counters = part.counters.unwrap_or_default();
-        output::message(format, &counters, counters_text)?;
-    }
-    Ok(())
+) -> Result<CountersStream, Failure> {
+    let request = v1::ReadCountersRequest { switch_names: switches.to_vec() };
+    agent.answer(client.read_counters(request)).await
 }
 
-fn counters_text(counters: &v1::SwitchCounters) -> String {
+async fn next_counters(
+    stream: &mut CountersStream,
+    agent: &Remote,
+) -> Result<Option<v1::SwitchCounters>, Failure> {
+    let part = stream.message().await.map_err(|status| agent.failed(status))?;
+    Ok(part.map(|part| part.counters.unwrap_or_default()))
+}
+
+fn counters_text(counters: &v1::SwitchCounters, shown: ShownArgs) -> String {
     let titles =
         ["PORT", "PACKETS RECEIVED", "PACKETS SENT", "BYTES RECEIVED", "BYTES SENT", "DROPPED"];
     let mut rows = Rows::new(&titles);
+    let mut idle = 0;
     for port in &counters.ports {
+        let packets = port.received_packets + port.sent_packets + port.dropped_packets;
+        if packets == 0 && !shown.all {
+            idle += 1;
+            continue;
+        }
         let cells = [
             u64::from(port.port),
             port.received_packets,
@@ -242,7 +297,7 @@ fn counters_text(counters: &v1::SwitchCounters) -> String {
         ];
         rows.push(cells.iter().map(u64::to_string).collect());
     }
-    format!("{}\n{rows}", counters.switch_name)
+    format!("{}\n{rows}{}", counters.switch_name, left_out(idle, "a packet"))
 }
 
 fn list_text(switches: &[v1::Switch]) -> String {

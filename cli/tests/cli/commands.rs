@@ -99,6 +99,8 @@ fn more(words: &[String]) -> &'static [&'static str] {
     match words.join(" ").as_str() {
         "route verify" => &["--live"],
         "store export" => &["--out", "copy"],
+        "group delete" | "route draw" | "route explain" => &["rows/1"],
+        "fabric corrupt" | "fabric programming" | "fabric wipe" => &["S-1"],
         _ => &[],
     }
 }
@@ -200,4 +202,29 @@ fn a_table_fits_the_columns_that_it_is_given() {
     };
     assert!(longest("200") > 70, "it is wide");
     assert!(longest("60") <= 60);
+}
+
+#[test]
+fn a_terminal_shows_colors_and_a_pipe_or_one_that_refuses_them_none() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["context", "add", "a", "--server", "127.0.0.1:1"]);
+    let on_terminal = |words: &str, no_color: &str| {
+        // script(1) runs a command on a terminal of its own.
+        let command = format!("{} {words}", env!("CARGO_BIN_EXE_fabricast"));
+        let mut script = std::process::Command::new("script");
+        script.args(["--quiet", "--return", "--command", &command, "/dev/null"]);
+        script.env("FABRICAST_CONTEXTS", sandbox.path("contexts.toml"));
+        script.env("TERM", "xterm").env("NO_COLOR", no_color).env_remove("COLUMNS");
+        let output = script.output().expect("script is part of every Debian");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let list = on_terminal("context list", "");
+    assert!(list.starts_with("\x1b[1mCURRENT"), "{list:?}");
+    let refused = on_terminal("context use b", "");
+    assert!(refused.starts_with("\x1b[31mfabricast:\x1b[0m no context"), "{refused:?}");
+    for words in ["context list", "context use b"] {
+        let plain = on_terminal(words, "1");
+        assert!(!plain.is_empty() && !plain.contains('\x1b'), "{plain:?}");
+    }
+    assert!(!sandbox.ok(&["context", "list"]).contains('\x1b'));
 }

@@ -97,7 +97,7 @@ fn what_cannot_be_started_is_named() {
     assert_eq!(run.code, 2);
     assert!(run.stderr.starts_with("fabricast: start '/no/such/program': "), "{run:?}");
     let run = Sandbox::new().run(&["run", "-n", "2", "--socket", "/no/such.sock", "--", "true"]);
-    assert_eq!(run.code, 2);
+    assert_eq!(run.code, 3);
     assert!(run.stderr.contains("no operating agent can be reached at /no/such.sock"), "{run:?}");
     for wrong in
         [&["run", "--", "true"][..], &["run", "-n", "0", "--", "true"], &["run", "-n", "1"]]

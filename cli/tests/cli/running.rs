@@ -16,6 +16,8 @@ mod maintenance;
 mod older_records;
 #[path = "running/recording.rs"]
 mod recording;
+#[path = "running/replies.rs"]
+mod replies;
 #[path = "running/shares.rs"]
 mod shares;
 
@@ -213,7 +215,7 @@ fn routes_and_tables_are_shown(up: &Up) {
     assert_eq!(up.reached(&group, "node001 HCA-1"), ["gpu036 HCA-1", "node002 HCA-1"]);
     assert_eq!(
         up.ok(&["group", "send", "jobs/1", "--node", "node001", "--payload", "hi"]),
-        "sent; reached 2 of 2 members\n"
+        "group jobs/1: sent; reached 2 of 2 members\n"
     );
     let status = up.json(&["route", "status"]);
     assert_eq!((&status["routedGroups"], &status["colors"]), (&2.into(), &32.into()));
@@ -301,7 +303,7 @@ fn nodes_die_and_return(up: &Up) {
     up.routed("jobs/1", 3);
 
     // Whoever is reported is expelled at once.
-    assert_eq!(up.ok(&["node", "fail", "gpu036"]), "expelled, 1 membership ended\n");
+    assert_eq!(up.ok(&["node", "fail", "gpu036"]), "node gpu036 expelled, 1 membership ended\n");
     assert_eq!(names(&up.routed("jobs/1", 2)["members"], "node"), ["node001", "node002"]);
 }
 
@@ -312,7 +314,10 @@ fn a_node_that_comes_and_goes_is_suppressed(up: &Up) {
     };
     for _ in 0..3 {
         up.wait(&["node", "list"], |list| ours(list, &|node| node["state"] == "NODE_STATE_UP"));
-        assert_eq!(up.ok(&["node", "fail", "gpu036"]), "expelled, 0 memberships ended\n");
+        assert_eq!(
+            up.ok(&["node", "fail", "gpu036"]),
+            "node gpu036 expelled, 0 memberships ended\n"
+        );
     }
     up.wait(&["node", "list"], |list| ours(list, &|node| node["suppressedUntil"].is_string()));
     assert!(up.ok(&["node", "list"]).contains("Z: lives that ended of late count 3."));
@@ -341,7 +346,7 @@ fn files_of_groups_are_formed_or_refused_whole(up: &Up) {
     assert_eq!(names(&after["groups"], "name"), names(&before["groups"], "name"));
     up.sandbox.write("g", good);
     assert_eq!(up.json(&form)["joined"], 2);
-    assert_eq!(up.ok(&form), "2 memberships joined\n", "once more is harmless");
+    assert_eq!(up.ok(&form), "2 memberships joined in 1 groups\n", "once more is harmless");
     up.routed("f/1", 2);
 }
 

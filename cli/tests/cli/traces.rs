@@ -43,6 +43,7 @@ async fn one_join_is_one_trace_across_all_parts() {
         "traces = '{url}'\nlog_format = 'json'\nlog = 'info,fabricast_switch=debug'"
     ));
     world.join("g", "node001", &world.founder, &[]);
+    world.settled();
     let said = world.join("g", "gpu042", &world.joiner, &["--traces", &url, "--trace-id"]);
     let id = said.lines().last().unwrap().strip_prefix("fabricast: trace ").unwrap().to_owned();
     world.routed("g").await;

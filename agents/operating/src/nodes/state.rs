@@ -9,12 +9,15 @@ use fabricast_groups::message::OaReport;
 use fabricast_groups::names::{EndpointName, NodeName};
 use fabricast_groups::operating::{Identity, Oa, OaConfig, OaOutput};
 use fabricast_telemetry::metrics::{AGENT_ADMISSIONS, AGENT_DOWNS};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::adapters::Adapters;
 use super::effect::{Effect, Requester};
 use super::messages::NodeMessages;
 use crate::fabric::packets::PacketSender;
+
+/// A process with more nodes logs that one is up for those who debug only.
+const MANY_NODES: usize = 64;
 
 /// The state machines of one node.
 #[derive(Debug)]
@@ -93,13 +96,18 @@ impl State {
     /// with here, the others become effects.
     pub(super) fn drain(&mut self, node: &NodeName, now: Moment, effects: &mut Vec<Effect>) {
         self.rescheduled.insert(node.clone());
+        let is_one_of_many = self.nodes.len() > MANY_NODES;
         let Some(hosted) = self.nodes.get_mut(node) else { return };
         let mut is_down = false;
         while let Some(output) = hosted.operating.poll_output() {
             let node = node.clone();
             effects.push(match output {
                 OaOutput::Up(incarnation) => {
-                    info!(%node, incarnation = incarnation.0, "node up");
+                    if is_one_of_many {
+                        debug!(%node, incarnation = incarnation.0, "node up");
+                    } else {
+                        info!(%node, incarnation = incarnation.0, "node up");
+                    }
                     AGENT_ADMISSIONS.inc();
                     hosted.agents = Some(GaHost::new(node, incarnation, self.group_config));
                     continue;

@@ -128,16 +128,17 @@ fn refused(remote: &Remote, error: RpcError) -> Failure {
     }
 }
 
-/// Runs `collective release`.
-pub(super) async fn release(args: CollectiveArgs, format: Format) -> Result<(), Failure> {
+/// Runs `collective delete`.
+pub(super) async fn delete(args: CollectiveArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&args.server)?;
     let name = args.collective.clone();
     let request = v1::ReleaseCollectiveRequest { name: args.collective };
     let answer = remote.answer(remote.collectives().release_collective(request)).await?;
     if !answer.released {
-        return Err(Failure::No(format!("no collective '{name}'")));
+        return Err(Failure::input(format!("no collective '{name}'")));
     }
-    output::message(format, &answer, |_| format!("collective {name} released"))
+    let text = format!("collective {name} deleted, its entries are released");
+    output::done(format, "collective", &name, &answer, |_| text)
 }
 
 /// Fetches one collective.
@@ -155,8 +156,7 @@ pub(super) async fn show(args: CollectiveArgs, format: Format) -> Result<(), Fai
 }
 
 /// Runs `collective list`.
-pub(super) async fn list(server: &ServerArgs, format: Format) -> Result<(), Failure> {
-    let remote = Remote::new(server)?;
+pub(super) async fn list(remote: &Remote, format: Format) -> Result<(), Failure> {
     let mut collectives = Vec::new();
     let mut page_token = String::new();
     loop {
@@ -197,8 +197,12 @@ pub(super) async fn reserve(args: ReserveArgs, format: Format) -> Result<(), Fai
     let answer = remote::answer(remote.collectives().reserve_entries(request)).await;
     let answer = answer.map_err(|error| refused(&remote, error))?;
     output::message(format, &answer, |answer| {
-        let id = answer.reservation.as_ref().map_or(0, |reservation| reservation.id);
-        format!("reservation {id}")
+        let reserved = answer.reservation.clone().unwrap_or_default();
+        let (tenant, job) = holder_text(reserved.holder.as_ref());
+        format!(
+            "reservation {}: {} entries for tenant {tenant}, job {job}",
+            reserved.id, reserved.entries
+        )
     })
 }
 
@@ -209,9 +213,10 @@ pub(super) async fn cancel(id: u32, server: &ServerArgs, format: Format) -> Resu
         .answer(remote.collectives().cancel_reservation(v1::CancelReservationRequest { id }))
         .await?;
     if !answer.cancelled {
-        return Err(Failure::No(format!("no reservation {id}")));
+        return Err(Failure::input(format!("no reservation {id}")));
     }
-    output::message(format, &answer, |_| format!("reservation {id} cancelled"))
+    let text = format!("reservation {id} cancelled");
+    output::done(format, "reservation", &id.to_string(), &answer, |_| text)
 }
 
 /// Runs `collective quota`.
@@ -229,7 +234,7 @@ pub(super) async fn quota(args: QuotaArgs, format: Format) -> Result<(), Failure
     };
     let request = v1::SetCollectiveQuotaRequest { quota: Some(quota) };
     let answer = remote.answer(remote.collectives().set_collective_quota(request)).await?;
-    output::message(format, &answer, |_| format!("quota of {whose} set"))
+    output::done(format, "holder", &whose, &answer, |_| format!("quota of {whose} set"))
 }
 
 fn print(collective: &v1::Collective, format: Format) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! `fabricast group form` and `group end-job`: many groups with one call.
+//! `fabricast group form` and `group delete --job`: many groups with one call.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub(crate) struct FormArgs {
     /// Name of the processes.
     #[arg(long, default_value = "p0")]
     process: String,
-    /// Job that new groups belong to; `group end-job` ends them together.
+    /// Job that new groups belong to; `group delete --job` ends them together.
     #[arg(long)]
     job: Option<String>,
     #[command(flatten)]
@@ -71,7 +71,7 @@ pub(super) async fn form(args: FormArgs, format: Format) -> Result<(), Failure> 
         })?;
     }
     let answer = serde_json::json!({ "groups": count, "joined": joined });
-    output::print(format, &answer, |_| format!("{joined} memberships joined"))
+    output::print(format, &answer, |_| format!("{joined} memberships joined in {count} groups"))
 }
 
 /// Reads a file of groups; those without members are left out.
@@ -150,9 +150,10 @@ pub(super) async fn end_job(
     if dry_run {
         return dry_run::job(&remote, &job, format).await;
     }
-    let request = v1::DeleteJobGroupsRequest { request_id: request_id(), job };
+    let request = v1::DeleteJobGroupsRequest { request_id: request_id(), job: job.clone() };
     let answer = remote.answer(remote.batches().delete_job_groups(request)).await?;
-    output::message(format, &answer, |answer| {
-        format!("{} groups with {} memberships ended", answer.group_count, answer.membership_count)
+    output::done(format, "job", &job, &answer, |answer| {
+        let (groups, memberships) = (answer.group_count, answer.membership_count);
+        format!("job {job}: {groups} groups with {memberships} memberships ended")
     })
 }

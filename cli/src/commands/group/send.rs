@@ -26,6 +26,7 @@ const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Members that a packet reached.
 #[derive(Debug, Serialize)]
 struct Delivery {
+    group: String,
     /// Reason why the members could not be listed; none of them was asked then.
     #[serde(skip_serializing_if = "Option::is_none")]
     members_unknown: Option<String>,
@@ -71,7 +72,7 @@ pub(super) async fn run(
     let (listeners, not_asked) = listen(&remote, &spread(&others)).await;
     let request = v1::SendPacketRequest {
         node: member.node,
-        group: member.group,
+        group: member.group.clone(),
         process: member.process,
         payload: payload.clone().into_bytes(),
     };
@@ -80,7 +81,8 @@ pub(super) async fn run(
     let missed = missed(listeners, group.gn, payload.as_bytes()).await;
     let reached = asked - missed.len();
     let members = others.len();
-    let delivery = Delivery { members_unknown, members, asked, reached, missed, not_asked };
+    let group = member.group;
+    let delivery = Delivery { group, members_unknown, members, asked, reached, missed, not_asked };
     output::print(format, &delivery, text)?;
     match delivery.missed.len() {
         0 => Ok(()),
@@ -166,16 +168,20 @@ async fn missed(listeners: Vec<Listener>, gn: u64, payload: &[u8]) -> Vec<String
 }
 
 fn text(delivery: &Delivery) -> String {
-    let Delivery { members_unknown, members, asked, reached, missed, not_asked } = delivery;
+    let Delivery { group, members_unknown, members, asked, reached, missed, not_asked } = delivery;
     if let Some(why) = members_unknown {
-        return format!("sent; the members that it may have reached are not known: {why}");
+        return format!(
+            "group {group}: sent; the members that it may have reached are not known: {why}"
+        );
     }
     let mut text = if members == asked {
-        format!("sent; reached {reached} of {members} members")
+        format!("group {group}: sent; reached {reached} of {members} members")
     } else if *asked == 0 {
-        format!("sent; none of the {members} members could be asked whether it arrived")
+        format!(
+            "group {group}: sent; none of the {members} members could be asked whether it arrived"
+        )
     } else {
-        format!("sent; reached {reached} of {asked} members asked, {members} in all")
+        format!("group {group}: sent; reached {reached} of {asked} members asked, {members} in all")
     };
     if !missed.is_empty() {
         let named = missed.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>();

@@ -96,14 +96,15 @@ pub(super) async fn release(
         return output::message(format, &job, |job| match &job.share {
             Some(share) => {
                 let groups = share.used_group_count;
-                format!("would free {} and end {groups} groups", node_list(job))
+                let (job, nodes) = (&job.name, node_list(job));
+                format!("job {job} would free {nodes} and end {groups} groups")
             }
-            None => format!("would free {}", node_list(job)),
+            None => format!("job {} would free {}", job.name, node_list(job)),
         });
     }
     let request = v1::DeleteJobRequest { request_id: request_id(), job: job.clone() };
     let answer = remote.answer(remote.jobs().delete_job(request)).await?;
-    output::message(format, &answer, |answer| match answer.group_count {
+    output::done(format, "job", &job, &answer, |answer| match answer.group_count {
         0 => format!("job {job} released"),
         groups => format!("job {job} released with {groups} groups"),
     })
@@ -116,8 +117,8 @@ pub(super) async fn show(job: String, server: &ServerArgs, format: Format) -> Re
 }
 
 /// Runs `job list`.
-pub(super) async fn list(server: &ServerArgs, format: Format) -> Result<(), Failure> {
-    let jobs = all(&Remote::new(server)?).await?;
+pub(super) async fn list(remote: &Remote, format: Format) -> Result<(), Failure> {
+    let jobs = all(remote).await?;
     let list = v1::ListJobsResponse { jobs, ..Default::default() };
     output::message(format, &list, |list| table(&list.jobs))
 }

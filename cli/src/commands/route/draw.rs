@@ -7,6 +7,7 @@ use clap::Args;
 use fabricast_drawing::{Fabric, Overlay, draw};
 use fabricast_proto::v1;
 
+use super::GroupNameArgs;
 use crate::args::ServerArgs;
 use crate::commands::topology::scope;
 use crate::failure::Failure;
@@ -16,9 +17,8 @@ use crate::remote::Remote;
 /// Options of `route draw`.
 #[derive(Debug, Args)]
 pub(crate) struct DrawArgs {
-    /// Name of the group.
-    #[arg(long)]
-    group: String,
+    #[command(flatten)]
+    group: GroupNameArgs,
     /// Draw the switches of one midplane, such as `cn-3` or `tn-0`; default: the whole fabric, by
     /// midplane if it is large.
     #[arg(long, value_name = "UNIT")]
@@ -37,16 +37,17 @@ pub(crate) struct DrawArgs {
 /// An unknown group, or a server that does not answer.
 pub(super) async fn run(args: &DrawArgs) -> Result<(), Failure> {
     let remote = Remote::new(&args.server)?;
-    let request = v1::GetGroupRequest { group: args.group.clone(), ..Default::default() };
+    let name = args.group.name();
+    let request = v1::GetGroupRequest { group: name.clone(), ..Default::default() };
     let group = remote.answer(remote.tic().get_group(request)).await?.group.unwrap_or_default();
-    let request = v1::ExplainRouteRequest { group: args.group.clone() };
+    let request = v1::ExplainRouteRequest { group: name.clone() };
     let answer = remote.answer(remote.router().await?.explain_route(request)).await?;
     let route = answer.explanation.unwrap_or_default();
     let fabric = Fabric::new(Arc::new(remote.graph().await?));
     let mut overlay = Overlay::default();
     fabricast_console::tree_overlay(fabric.graph(), &route, &group.members, &mut overlay);
     let mut drawing = draw(&fabric, scope(&fabric, args.inside.as_deref())?, &overlay);
-    drawing.title = format!("Group {} on: {}", args.group, drawing.title);
+    drawing.title = format!("Group {name} on: {}", drawing.title);
     let text = drawing.file();
     match &args.out {
         Some(out) => output::files(&[(out, &text)]),

@@ -9,6 +9,7 @@ use fabricast_routing::{
 use fabricast_topology::{Graph, Mgid, Peer, PortId};
 use serde::Serialize;
 
+use super::GroupNameArgs;
 use crate::args::{Format, GroupArgs, OfflineEngineArgs, ServerArgs, colors};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
@@ -101,9 +102,8 @@ struct OneMore {
 /// Options of `route explain`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// Name of the group; with `--topology`, also its MGID.
-    #[arg(long)]
-    pub(super) group: String,
+    #[command(flatten)]
+    pub(super) group: GroupNameArgs,
     /// Plan on this topology instead of asking a control plane: file as `ibnetdiscover` prints it,
     /// spec in TOML, or preset.
     #[arg(long, value_name = "FILE|PRESET", requires = "what")]
@@ -129,7 +129,7 @@ pub(super) fn run(topology: &str, args: &ExplainArgs, format: Format) -> Result<
     let scenario = input.scenario();
     let now = scenario.route(args.colors).map_err(|error| input.failure(error))?;
     let names = input.names(&now)?;
-    let group = find(&names, &now.mgids, &args.group)?;
+    let group = find(&names, &now.mgids, &args.group.name())?;
     let known = Known { input: &input, names: &names, now: &now };
     let explanation = explain(&*now.engine, scenario.fat_tree.map(|one| &**one), now.mgids[group]);
     let explanation = explanation.expect("the engine has all groups of the scenario");
@@ -167,7 +167,7 @@ fn find(names: &[String], mgids: &[Mgid], wanted: &str) -> Result<usize, Failure
     });
     found.ok_or_else(|| {
         let some: Vec<&str> = names.iter().take(3).map(String::as_str).collect();
-        let failure = Failure::No(format!("--group: no group has the name or MGID '{wanted}'"));
+        let failure = Failure::No(format!("no group has the name or MGID '{wanted}'"));
         failure.hint(format!("there are {} groups, such as {}", names.len(), some.join(", ")))
     })
 }

@@ -14,8 +14,17 @@ use crate::source::Topology;
 #[derive(Debug, Args)]
 pub(crate) struct DrawArgs {
     /// File as `ibnetdiscover` prints it, spec in TOML, or preset.
-    #[arg(long, value_name = "FILE|PRESET")]
-    topology: String,
+    #[arg(value_name = "FILE|PRESET", required_unless_present = "named")]
+    file: Option<String>,
+    /// The same, as older versions take it.
+    #[arg(
+        long = "topology",
+        id = "named",
+        value_name = "FILE|PRESET",
+        hide = true,
+        conflicts_with = "file"
+    )]
+    named: Option<String>,
     /// Draw the switches of one midplane, such as `cn-3` or `tn-0`; default: the whole fabric, by
     /// midplane if it is large.
     #[arg(long, value_name = "UNIT")]
@@ -31,7 +40,8 @@ pub(crate) struct DrawArgs {
 ///
 /// A topology that cannot be read, or a midplane that it does not have.
 pub(super) fn run(args: &DrawArgs) -> Result<(), Failure> {
-    let topology = Topology::read(&args.topology)?;
+    let file = args.file.as_ref().or(args.named.as_ref());
+    let topology = Topology::read(file.map_or("", String::as_str))?;
     let fabric = Fabric::new(Arc::clone(&topology.graph));
     let scope = scope(&fabric, args.inside.as_deref())?;
     let text = draw(&fabric, scope, &Overlay::default()).file();

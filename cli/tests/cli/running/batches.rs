@@ -37,7 +37,7 @@ pub(super) fn a_job_comes_and_goes_with_all_its_groups(up: &Up) {
 
     let plan = up.json(&["group", "end-job", "j", "--dry-run"]);
     assert_eq!(names(&plan["groups"], "group"), ["j/1", "j/2", "late"]);
-    assert_eq!(up.ok(&["group", "end-job", "j"]), "3 groups with 5 memberships ended\n");
+    assert_eq!(up.ok(&["group", "end-job", "j"]), "job j: 3 groups with 5 memberships ended\n");
     up.run(&["group", "end-job", "j"]).refused(2, "UNKNOWN_JOB");
     up.run(&["group", "end-job", "j", "--dry-run"]).refused(2, "no group belongs to job 'j'");
 }

@@ -35,7 +35,7 @@ pub(super) fn tables_drift_and_are_repaired(up: &Up) {
     assert_eq!((&verdict["violationCount"], &verdict["unusedEntries"]), (&0.into(), &0.into()));
     assert!(verdict["packets"].as_u64().expect("a number") >= 2, "{verdict}");
     let send = ["group", "send", "drifting", "--node", "node001"];
-    assert_eq!(up.ok(&send), "sent; reached 2 of 2 members\n");
+    assert_eq!(up.ok(&send), "group drifting: sent; reached 2 of 2 members\n");
     let root = up.json(&["route", "explain", "--group", "drifting"])["root"].clone();
     let switch = root.as_str().expect("a name");
 

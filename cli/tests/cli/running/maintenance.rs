@@ -3,13 +3,16 @@
 use super::{Up, names};
 
 pub(super) fn nodes_are_drained_and_resumed(up: &Up) {
-    assert_eq!(up.ok(&["node", "drain", "node010"]), "drained, nothing is on it\n");
+    assert_eq!(up.ok(&["node", "drain", "node010"]), "node node010 drained, nothing is on it\n");
     assert_eq!(up.json(&["node", "show", "node010"])["node"]["drained"], true);
     assert!(up.ok(&["node", "list"]).contains("node010     up, drained"), "it is listed so");
     let job = ["job", "allocate", "drained", "--hosts", "node010"];
     up.run(&job).refused(1, "node node010 cannot be had: it is drained");
     let left = up.ok(&["node", "drain", "node001"]);
-    assert!(left.starts_with("drained; until their owners end them it keeps "), "{left}");
+    assert!(
+        left.starts_with("node node001 drained; until their owners end them it keeps "),
+        "{left}"
+    );
     assert_eq!(up.ok(&["node", "resume", "node001"]), "node node001 not drained\n");
     assert_eq!(up.ok(&["node", "resume", "node010"]), "node node010 not drained\n");
     up.ok(&job);

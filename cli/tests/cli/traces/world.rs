@@ -29,6 +29,7 @@ pub(crate) struct World {
     pub(crate) sandbox: Sandbox,
     pub(crate) parts: Parts,
     tic: String,
+    router: String,
     pub(crate) founder: String,
     pub(crate) joiner: String,
 }
@@ -63,7 +64,7 @@ impl World {
             ];
             parts.0.push(spawn(&sandbox, "operating-agent", &variables));
         }
-        Self { sandbox, parts, tic, founder, joiner }
+        Self { sandbox, parts, tic, router, founder, joiner }
     }
 
     /// Joins a process to a group, as an administrator does, and answers what was said.
@@ -76,6 +77,21 @@ impl World {
                 return run.stderr;
             }
             assert!(started.elapsed() < SOON, "{}", run.stderr);
+        }
+    }
+
+    /// Waits until the route service has its term and knows the switches: what it plans before is
+    /// written in a later turn, which is of no trace.
+    pub(crate) fn settled(&self) {
+        let words = ["route", "status", "--server", &self.router, "--format", "json"];
+        let started = Instant::now();
+        loop {
+            let run = self.sandbox.run(&words);
+            let status: serde_json::Value = serde_json::from_str(&run.stdout).unwrap_or_default();
+            if status["active"] == true && status["settled"] == true {
+                return;
+            }
+            assert!(started.elapsed() < SOON, "{run:?}");
         }
     }
 
