@@ -2,6 +2,8 @@
 
 #[path = "cli/access_matrix.rs"]
 mod access_matrix;
+#[path = "cli/calls.rs"]
+mod calls;
 #[path = "cli/certificates.rs"]
 mod certificates;
 #[path = "cli/collectives.rs"]
@@ -12,6 +14,8 @@ mod commands;
 mod console;
 #[path = "cli/contexts.rs"]
 mod contexts;
+#[path = "cli/fairness.rs"]
+mod fairness;
 #[path = "cli/fault_tolerance.rs"]
 mod fault_tolerance;
 #[path = "cli/files.rs"]

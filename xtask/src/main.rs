@@ -69,6 +69,9 @@ usage: cargo xtask <verb>
   console           open every view of the console of 32 768 nodes in Chromium, with the optimized binary, print
                     the figures of docs/console.md, and make the pictures in docs/pictures anew (some minutes);
                     left out aloud where there is no browser
+  fairness [FILTER] measure joins while each role makes each of its calls, as large and as often as it can, with
+                    the optimized binary, and write docs/evaluation/fairness.md (20 minutes; FILTER: only calls
+                    and roles with it in their text, and write nothing)
   kubernetes        render the overlays of deploy/kubernetes and check them without a cluster; left out aloud
                     where kubectl is missing
   documents [FILTER | --release]
@@ -162,6 +165,8 @@ fn test(root: &Path, words: &[&str]) -> Result<Option<bool>> {
         ["slurm-load", options @ ..] => slurm::load(root, options)?,
         ["alerts"] => steps::alerts(root)?,
         ["console"] => steps::console(root)?,
+        ["fairness"] => steps::fairness(root, "")?,
+        ["fairness", filter] => steps::fairness(root, filter)?,
         ["kubernetes"] => kubernetes::run(root)?,
         ["documents"] => documents::run(root, "", false)?,
         ["documents", "--release"] => documents::run(root, "", true)?,

@@ -98,6 +98,29 @@ pub(crate) fn console(root: &Path) -> Result<bool> {
     Ok(steps.end())
 }
 
+/// Measures joins beside each call that each role makes as fast as it can, with the optimized
+/// binary, and writes the table of docs/evaluation/fairness.md. `false` if joins take too long.
+///
+/// - `filter`: only calls and roles with this in their text, as `TicService/ListGroups tenant`;
+///   then nothing is written.
+///
+/// # Errors
+///
+/// A command that cannot be started.
+pub(crate) fn fairness(root: &Path, filter: &str) -> Result<bool> {
+    let mut steps = Steps::new(root);
+    steps.environment.push(("FABRICAST_TESTED", root.join("target/release/fabricast").into()));
+    steps.environment.push(("FABRICAST_FAIRNESS", filter.into()));
+    if filter.is_empty() {
+        let table = root.join("docs/evaluation/fairness.md");
+        steps.environment.push(("FABRICAST_FAIRNESS_TABLE", table.into()));
+    }
+    steps.cargo("build", "build --quiet --release --package fabricast-cli")?;
+    let test = "test --quiet --package fabricast-cli --test cli";
+    steps.cargo("fairness", &format!("{test} -- --ignored --nocapture fairness"))?;
+    Ok(steps.end())
+}
+
 /// Checks everything that can be checked without running the program; writes nothing.
 ///
 /// # Errors

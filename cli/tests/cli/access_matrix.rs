@@ -9,16 +9,14 @@
 use std::time::Duration;
 
 use fabricast_proto::{BytesCodec, FILE_DESCRIPTOR_SET};
-use fabricast_rpc::{
-    Access, Bound, CertificateFiles, Channel, Role, Security, access_table, reason_of,
-};
-use prost::Message;
+use fabricast_rpc::{Access, Bound, Role, access_table, reason_of};
 use prost::bytes::Bytes;
-use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
+use prost_reflect::DescriptorPool;
 use serde_json::{Value, json};
 use tonic::client::Grpc;
 use tonic::{Code, Request, Status};
 
+use crate::calls::{Objects, encoded, request};
 use crate::certificates::{Parts, issue};
 use crate::support::own_host;
 
@@ -26,20 +24,6 @@ use crate::support::own_host;
 const LET_IN: Duration = Duration::from_millis(400);
 /// Timeout of a call that has to be refused.
 const REFUSED: Duration = Duration::from_secs(20);
-
-/// Objects that a request names.
-struct Objects {
-    node: &'static str,
-    group: &'static str,
-    reporter: &'static str,
-    endpoint: &'static str,
-    tenant: &'static str,
-    /// Number of entries reserved for the tenant.
-    reservation: u64,
-    term: u64,
-    /// The node is only said to be unreachable.
-    probe_first: bool,
-}
 
 /// Outcome of a call.
 #[derive(Debug)]
@@ -83,136 +67,6 @@ impl Outcome {
     }
 }
 
-/// The request of a bound call.
-fn request(access: &Access, objects: &Objects) -> Value {
-    let Objects { node, group, term, .. } = objects;
-    let adapter = format!("{node} HCA-1");
-    let id = format!("{node} {group} {term}");
-    let joins = json!({
-        "requestId": id, "group": group, "node": node, "incarnation": 1, "endpoint": adapter,
-        "process": "p",
-    });
-    let leaves = json!({
-        "requestId": id, "group": group, "node": node, "incarnation": 1, "process": "nobody",
-    });
-    match (access.service, access.call) {
-        ("TicService", "JoinGroup") => joins,
-        ("TicService", "LeaveGroup") => leaves,
-        ("GroupBatchService", "JoinMany") => json!({ "joins": [joins] }),
-        ("GroupBatchService", "LeaveMany") => json!({ "leaves": [leaves] }),
-        ("GroupBatchService", "FormGroups") => {
-            let members = json!([{ "endpoint": "node001 HCA-1", "process": "f" }]);
-            json!({ "requestId": id, "groups": [{ "group": group, "members": members }] })
-        }
-        ("RouteChoiceService", "RecordRouteChoices") => {
-            json!({ "fence": { "term": term, "generation": 1 } })
-        }
-        ("CollectiveService", "ReportAggregationTrees") => json!({ "term": term }),
-        ("CollectiveService" | "JobService", _) => tenant_request(access, objects),
-        ("TicService" | "TopologyService", _) => tic_request(access, objects),
-        _ => agent_request(access, objects),
-    }
-}
-
-/// The request of a bound call of the TIC.
-fn tic_request(access: &Access, objects: &Objects) -> Value {
-    let Objects { node, group, reporter, term, probe_first, .. } = objects;
-    match access.call {
-        "RegisterNode" => {
-            let endpoints = [format!("{node} HCA-1")];
-            let node = json!({ "name": node, "address": "127.0.0.1:1", "endpoints": endpoints });
-            json!({ "node": node, "startId": 1 })
-        }
-        "DeleteGroup" => json!({ "requestId": node, "group": format!("{group}0") }),
-        "PlanMgids" => json!({ "groups": [{ "group": group, "endpoints": ["node001 HCA-1"] }] }),
-        "GetGroup" => json!({ "group": group }),
-        "ListGroups" => json!({}),
-        "ReportNodeFailure" => {
-            json!({ "node": node, "reporter": "matrix", "probeFirst": probe_first })
-        }
-        "ReportGroupAgents" => json!({ "statuses": [{ "node": node, "incarnation": 1 }] }),
-        "ReportFailedElements" | "ReportTopology" => json!({ "reporter": reporter }),
-        "RenewRouteTerm" => json!({ "router": "matrix", "term": term }),
-        "ReleaseRouteTerm" => json!({ "term": term }),
-        "ReportRoutes" => json!({ "term": term, "fence": { "term": term } }),
-        call => panic!("{call} is bound and has no request in this test"),
-    }
-}
-
-/// The request of a call that is bound to a tenant.
-fn tenant_request(access: &Access, objects: &Objects) -> Value {
-    let Objects { tenant, group, reservation, .. } = objects;
-    let id = format!("{tenant} {}", access.call);
-    match access.call {
-        "CreateJob" => json!({ "requestId": id, "job": format!("{tenant}/new"), "nodeCount": 1 }),
-        "ReserveJob" => json!({
-            "job": format!("{tenant}-7"), "token": "0123456789abcdef", "account": tenant,
-            "nodes": ["node001"],
-        }),
-        "DeleteJob" => json!({ "requestId": id, "job": format!("{tenant}/gone") }),
-        "GetJob" => json!({ "job": format!("{tenant}/kept") }),
-        "ListJobs" | "ListCollectives" | "GetEntryUsage" => json!({}),
-        "CreateCollective" => json!({
-            "name": format!("{tenant}-new"), "group": group, "tenant": tenant,
-            "operations": ["COLLECTIVE_OPERATION_BARRIER"], "maxBytes": 8,
-        }),
-        "ReleaseCollective" => json!({ "name": format!("{tenant}-gone") }),
-        "GetCollective" => json!({ "name": format!("{tenant}-kept") }),
-        "ReserveEntries" => json!({ "reservation": {
-            "holder": { "tenant": tenant }, "entries": 1, "endpoints": ["node001 HCA-1"],
-        } }),
-        "CancelReservation" => json!({ "id": reservation }),
-        "SetCollectiveQuota" => {
-            json!({ "quota": { "holder": { "tenant": tenant, "job": "j" }, "collectives": 9 } })
-        }
-        call => panic!("{call} is bound and has no request in this test"),
-    }
-}
-
-/// The request of a bound call of agents or the fabric.
-fn agent_request(access: &Access, objects: &Objects) -> Value {
-    let Objects { node, group, endpoint, .. } = objects;
-    let member = json!({
-        "node": node, "process": "p", "endpoint": format!("{node} HCA-1"), "incarnation": 1,
-        "address": "127.0.0.1:1", "joinedRevision": 1,
-    });
-    let register = json!({ "gn": 1, "epoch": 1, "agentNode": "node001", "member": member });
-    let status = json!({ "node": node, "agentNode": "node001", "incarnation": 1 });
-    let uses = json!({ "node": node, "group": group, "process": "matrix" });
-    match (access.service, access.call) {
-        ("GroupAgentService", "RegisterMember") => register,
-        ("GroupAgentService", "RegisterMembers") => json!({ "members": [register] }),
-        ("GroupAgentService", "DeregisterMember") => {
-            json!({ "gn": 1, "epoch": 1, "pn": 9, "node": node, "agentNode": "node001" })
-        }
-        ("GroupAgentService", "ReportOperatingAgents") => json!({ "statuses": [status] }),
-        ("OperatingAgentService", "JoinGroup" | "LeaveGroup" | "QueryGroup") => uses,
-        ("OperatingAgentService", "JoinMany") => json!({ "joins": [uses] }),
-        ("OperatingAgentService", "LeaveMany") => json!({ "leaves": [uses] }),
-        ("OperatingAgentService", "UpdatePositions") => {
-            json!({ "positions": [{ "gn": 77, "node": node, "epoch": 1 }] })
-        }
-        ("OperatingAgentService", "OpenLink") => json!({ "fromNode": node, "toNode": "node001" }),
-        ("FabricService", "AttachEndpoints") => json!({ "attach": [endpoint] }),
-        ("FabricAggregationService", "ContributeValues") => {
-            let process = json!({ "process": 0, "endpoint": endpoint });
-            json!({
-                "tree": 1, "sequence": 1, "processCount": 1, "process": process,
-                "to": { "process": process },
-                "work": { "operation": "COLLECTIVE_OPERATION_BARRIER" },
-            })
-        }
-        (service, call) => panic!("{service}/{call} is bound and has no request in this test"),
-    }
-}
-
-/// The message of a request; fields that it does not have are left out.
-fn encoded(input: &MessageDescriptor, request: &Value) -> Vec<u8> {
-    let options = prost_reflect::DeserializeOptions::new().deny_unknown_fields(false);
-    let message = DynamicMessage::deserialize_with_options(input.clone(), request, &options);
-    message.unwrap_or_else(|error| panic!("{}: {error}", input.full_name())).encode_to_vec()
-}
-
 /// A cluster, and who calls it.
 struct Matrix {
     parts: Parts,
@@ -223,27 +77,12 @@ struct Matrix {
 }
 
 impl Matrix {
-    fn channel(&self, who: &str, access: &Access) -> Channel {
-        let address = match access.service {
-            "RouteService" => &self.parts.router,
-            "SwitchAgentService" | "SwitchAggregationService" => &self.parts.switches,
-            "FabricService" | "FabricAggregationService" => &self.parts.fabric,
-            "GroupAgentService"
-            | "OperatingAgentService"
-            | "CollectiveAgentService"
-            | "ProcessService" => &self.parts.agents,
-            _ => &self.parts.tic,
-        };
-        let files = CertificateFiles::in_folder(&self.parts.sandbox.path(who));
-        Security::mutual(files).unwrap().peer(address).unwrap().channel()
-    }
-
     async fn call(&self, who: &str, access: &Access, request: &Value, limit: Duration) -> Outcome {
         let name = format!("fabricast.v1.{}", access.service);
         let service = self.pool.get_service_by_name(&name).unwrap();
         let method = service.methods().find(|method| method.name() == access.call).unwrap();
         let bytes = encoded(&method.input(), request);
-        let mut client = Grpc::new(self.channel(who, access));
+        let mut client = Grpc::new(self.parts.channel(who, self.parts.address_of(access.service)));
         let call = async {
             client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
             let path = format!("/{name}/{}", access.call).parse().unwrap();

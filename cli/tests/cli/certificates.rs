@@ -3,6 +3,7 @@
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use fabricast_rpc::{CertificateFiles, Channel, Security};
 use serde_json::Value;
 
 use crate::support::{Run, Sandbox, data, free_address, own_host};
@@ -68,11 +69,37 @@ impl Parts {
         let children = Vec::new();
         let mut parts = Self { sandbox, children, tic, switches, agents, router, fabric };
         for role in ["fabric", "tic", "switch-agent", "operating-agent", "router"] {
-            let mut command = parts.sandbox.command(&[role, "--config", "f.toml"]);
-            command.stdout(Stdio::null()).stderr(Stdio::null());
-            parts.children.push(command.spawn().expect("the binary starts"));
+            parts.add(&[role, "--config", "f.toml"]);
         }
         parts
+    }
+
+    /// Starts a further part.
+    pub(crate) fn add(&mut self, arguments: &[&str]) {
+        let mut command = self.sandbox.command(arguments);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        self.children.push(command.spawn().expect("the binary starts"));
+    }
+
+    /// Address of the part that has a service.
+    pub(crate) fn address_of(&self, service: &str) -> &str {
+        match service {
+            "RouteService" => &self.router,
+            "SwitchAgentService" | "SwitchAggregationService" => &self.switches,
+            "FabricService" | "FabricAggregationService" => &self.fabric,
+            "GroupAgentService"
+            | "OperatingAgentService"
+            | "CollectiveAgentService"
+            | "ProcessService" => &self.agents,
+            _ => &self.tic,
+        }
+    }
+
+    /// A channel that shows a certificate.
+    pub(crate) fn channel(&self, who: &str, address: &str) -> Channel {
+        let files = CertificateFiles::in_folder(&self.sandbox.path(who));
+        let security = Security::mutual(files).expect("the files are good");
+        security.peer(address).expect("an address").channel()
     }
 
     fn run(&self, who: &str, arguments: &[&str], server: &str) -> Run {

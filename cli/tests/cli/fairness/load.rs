@@ -1,0 +1,247 @@
+//! Calls that are made as fast as can be, and joins that are measured beside them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use fabricast_proto::BytesCodec;
+use fabricast_proto::v1::operating_agent_service_client::OperatingAgentServiceClient;
+use fabricast_proto::v1::{
+    OperatingAgentServiceJoinGroupRequest, OperatingAgentServiceLeaveGroupRequest,
+};
+use fabricast_rpc::{Channel, reason_of};
+use prost::bytes::Bytes;
+use prost_reflect::{DynamicMessage, MethodDescriptor};
+use serde_json::Value;
+use tokio::runtime::{Builder, Runtime};
+use tonic::client::Grpc;
+use tonic::{Code, Request, Status};
+
+use super::messages::large;
+use crate::calls::encoded;
+
+/// Connections of the attacker.
+const CONNECTIONS: usize = 4;
+/// Calls of one connection that are open at a time.
+const OPEN: usize = 4;
+/// Messages of a call that differ in their names.
+const VARIANTS: usize = 4;
+/// Timeout of a call; one that waits for something is made anew.
+const LONGEST: Duration = Duration::from_secs(1);
+/// Sizes of messages, of which the largest that is accepted is sent.
+const SIZES: [usize; 9] =
+    [64 << 20, 32 << 20, 16 << 20, 8 << 20, 4 << 20, 2 << 20, 1 << 20, 64 << 10, 1 << 10];
+
+/// The client whose joins are measured.
+pub(super) struct Victim {
+    pub(super) address: String,
+    client: OperatingAgentServiceClient<Channel>,
+    /// Number of the next group.
+    group: u64,
+}
+
+/// Times of joins, in order of their length.
+pub(super) struct Joins(Vec<Duration>);
+
+impl Victim {
+    pub(super) fn connect(address: String, channel: Channel) -> Self {
+        Self { address, client: OperatingAgentServiceClient::new(channel), group: 0 }
+    }
+
+    /// Joins a group and leaves it.
+    async fn join(&mut self) -> Duration {
+        self.group += 1;
+        let (node, group, process) = ("node002", format!("victim/{}", self.group), "p");
+        let join = OperatingAgentServiceJoinGroupRequest {
+            node: node.to_owned(),
+            group: group.clone(),
+            process: process.to_owned(),
+            ..Default::default()
+        };
+        let begun = Instant::now();
+        let joined = self.client.join_group(join).await;
+        let elapsed = begun.elapsed();
+        joined.unwrap_or_else(|status| panic!("a join fails: {status}"));
+        let leave = OperatingAgentServiceLeaveGroupRequest {
+            node: node.to_owned(),
+            group,
+            process: process.to_owned(),
+            ..Default::default()
+        };
+        let left = self.client.leave_group(leave).await;
+        left.unwrap_or_else(|status| panic!("a leave fails: {status}"));
+        elapsed
+    }
+
+    pub(super) async fn join_for(&mut self, time: Duration) -> Joins {
+        let until = Instant::now() + time;
+        let mut times = Vec::new();
+        while Instant::now() < until {
+            times.push(self.join().await);
+        }
+        times.sort_unstable();
+        Joins(times)
+    }
+
+    /// Waits until joins are as quick as without load; false if they stay slow.
+    pub(super) async fn recovers(&mut self) -> bool {
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_secs(10) {
+            let joins = self.join_for(Duration::from_millis(300)).await;
+            if joins.percentile(90) < Duration::from_millis(30) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl Joins {
+    fn percentile(&self, percent: usize) -> Duration {
+        let at = (self.0.len() * percent).div_ceil(100).max(1) - 1;
+        self.0.get(at).copied().unwrap_or(Duration::MAX)
+    }
+}
+
+/// One call, made from several connections.
+pub(super) struct Attack {
+    runtime: Runtime,
+    counts: Arc<Counts>,
+    begun: Instant,
+    bytes: usize,
+}
+
+#[derive(Default)]
+struct Counts {
+    answered: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// Outcome of an attack.
+pub(super) struct Attacked {
+    bytes: usize,
+    answered_per_s: f64,
+    refused_per_s: f64,
+    joins: Joins,
+}
+
+/// Makes a call, and reads its answers.
+async fn call(channel: Channel, method: MethodDescriptor, message: Bytes) -> Result<(), Status> {
+    let mut client = Grpc::new(channel);
+    client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+    let service = method.parent_service();
+    let path = format!("/{}/{}", service.full_name(), method.name()).parse().expect("a path");
+    let count = if method.is_client_streaming() { 4 } else { 1 };
+    let requests = tokio_stream::iter((0..count).map(move |_| message.to_vec()));
+    let answers = client.streaming(Request::new(requests), path, BytesCodec).await?;
+    let mut answers = answers.into_inner();
+    while answers.message().await?.is_some() {}
+    Ok(())
+}
+
+/// True if a message was refused for its length.
+fn is_too_long(status: &Status) -> bool {
+    status.code() == Code::OutOfRange
+        || status.code() == Code::ResourceExhausted
+            && reason_of(status).is_none_or(|reason| reason == "LIMIT_REACHED")
+}
+
+impl Attack {
+    /// Finds the largest message that is not refused for its length. Half of the calls have it, the
+    /// others the one that it was made from, whose answer may be long.
+    pub(super) async fn begin(
+        channel: impl Fn() -> Channel,
+        method: &MethodDescriptor,
+        base: &Value,
+    ) -> Self {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .on_thread_start(|| {
+                // In Linux each thread has a priority of its own.
+                let lowered = rustix::process::setpriority_process(None, 19);
+                lowered.expect("it may be lowered");
+            })
+            .enable_all()
+            .build()
+            .expect("threads can be had");
+        let channels: Vec<Channel> = {
+            let _runtime = runtime.enter();
+            (0..CONNECTIONS).map(|_| channel()).collect()
+        };
+        let input = method.input();
+        let bytes = encoded(&input, base);
+        let base = DynamicMessage::decode(input, &*bytes).expect("it was just encoded");
+        let short = Bytes::from(bytes);
+        let mut message = Bytes::new();
+        for size in SIZES {
+            // The last element goes beyond.
+            message = large(&base, size - (size >> 6), 0).into();
+            let made = call(channels[0].clone(), method.clone(), message.clone());
+            let made = runtime.spawn(tokio::time::timeout(5 * LONGEST, made)).await;
+            if !matches!(&made, Ok(Ok(Err(status))) if is_too_long(status)) {
+                break;
+            }
+        }
+        let bytes = message.len();
+        let variant = |at| large(&base, bytes, at * 10_000_000).into();
+        let mut variants: Vec<Bytes> = (1..VARIANTS).map(variant).collect();
+        variants.push(message);
+        let begun = Instant::now();
+        let attack = Self { runtime, counts: Arc::default(), begun, bytes };
+        for at in 0..OPEN {
+            let messages = if at % 2 == 0 { &variants[..] } else { std::slice::from_ref(&short) };
+            channels.iter().for_each(|channel| attack.go_on(channel, method, messages));
+        }
+        attack
+    }
+
+    /// Makes the call again and again, with one message after the other.
+    fn go_on(&self, channel: &Channel, method: &MethodDescriptor, messages: &[Bytes]) {
+        let (channel, method) = (channel.clone(), method.clone());
+        let (messages, counts) = (messages.to_vec(), Arc::clone(&self.counts));
+        self.runtime.spawn(async move {
+            for message in messages.iter().cycle() {
+                let made = call(channel.clone(), method.clone(), message.clone());
+                let made = tokio::time::timeout(LONGEST, made).await;
+                let is_refused = matches!(&made, Ok(Err(_)));
+                let count = if is_refused { &counts.refused } else { &counts.answered };
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+
+    pub(super) fn end(self, joins: Joins) -> Attacked {
+        let per_s = |count: &AtomicU64| {
+            let count = u32::try_from(count.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
+            f64::from(count) / self.begun.elapsed().as_secs_f64()
+        };
+        let Self { counts, bytes, .. } = &self;
+        let (answered_per_s, refused_per_s) = (per_s(&counts.answered), per_s(&counts.refused));
+        let bytes = *bytes;
+        self.runtime.shutdown_background();
+        Attacked { bytes, answered_per_s, refused_per_s, joins }
+    }
+}
+
+impl Attacked {
+    pub(super) fn p99(&self) -> Duration {
+        self.joins.percentile(99)
+    }
+
+    /// The cells of its row.
+    pub(super) fn cells(&self) -> String {
+        let Self { bytes, answered_per_s, refused_per_s, joins } = self;
+        let ms = |percent| joins.percentile(percent).as_secs_f64() * 1_000.0;
+        let (count, p50, p99) = (joins.0.len(), ms(50), ms(99));
+        format!(
+            "{bytes} | {answered_per_s:.0} | {refused_per_s:.0} | {count} | {p50:.1} | {p99:.1}"
+        )
+    }
+}
+
+impl fmt::Display for Attacked {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.cells())
+    }
+}
