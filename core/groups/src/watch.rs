@@ -167,7 +167,7 @@ impl NodeWatch {
         let gone = |life: &&Life| !hosts.contains(*life) && !self.suspects.contains(*life);
         let gone: Vec<Life> = self.detector.peers().filter(gone).cloned().collect();
         for life in gone {
-            self.disruption.held.remove(&life);
+            self.disruption.release(&life);
             self.detector.unwatch(&life);
         }
         for life in hosts {
@@ -180,7 +180,7 @@ impl NodeWatch {
     /// Returns how many nodes are kept only because too many are silent at once, in all or in their
     /// block.
     pub fn held(&self) -> usize {
-        self.disruption.held.len() + self.block_holds.kept.len()
+        self.disruption.held_count() + self.block_holds.kept.len()
     }
 
     /// Expects a report of a node that has registered, or may have registered with another TIC.
@@ -194,7 +194,7 @@ impl NodeWatch {
     ///   sooner.
     pub fn heard(&mut self, now: Moment, life: &Life, next: Duration) {
         self.deadlines.expect(now, life, next, self.grace());
-        if self.disruption.held.remove(life) {
+        if self.disruption.release(life) {
             self.detector.watch(life.clone(), now);
         }
         self.block_holds.kept.remove(life);
@@ -246,7 +246,7 @@ impl NodeWatch {
         if self.detector.health(life) != Some(Health::Alive) {
             return;
         }
-        self.disruption.held.remove(life);
+        self.disruption.release(life);
         self.block_holds.kept.remove(life);
         if self.suspects.remove(life) {
             self.detector.unwatch(life);
@@ -279,6 +279,7 @@ impl NodeWatch {
         };
         let open: Vec<Life> = self.detector.peers().filter(is_open).cloned().collect();
         self.disruption.held.clear();
+        self.disruption.again.clear();
         self.deadlines.start_over(now, self.grace());
         for life in open {
             self.detector.watch(life.clone(), now);
@@ -314,6 +315,7 @@ impl NodeWatch {
         }
         if !disrupted {
             self.disruption.probe_again = None;
+            self.disruption.again.clear();
         }
         self.take_verdicts();
     }
@@ -369,6 +371,7 @@ impl NodeWatch {
         for life in std::mem::take(&mut self.disruption.held) {
             self.detector.watch(life.clone(), now);
             self.detector.doubt(&life, now);
+            self.disruption.again.insert(life);
         }
     }
 

@@ -36,8 +36,18 @@ const FACTOR: usize = 4;
 /// most calls.
 const FREE_BYTES: usize = FACTOR * (4 << 20);
 /// Calls whose messages may have more, since they hold whole groups of short names and there are
-/// few of them at one time.
-const LARGE: [(&str, usize); 1] = [("/fabricast.v1.GroupBatchService/FormGroups", 128 << 20)];
+/// few of them at one time: bytes of elements for each byte, and in all.
+const LARGE: [(&str, usize, usize); 1] =
+    [("/fabricast.v1.GroupBatchService/FormGroups", 12, 128 << 20)];
+/// Most elements of the lists of these calls: more is refused while it arrives.
+const MOST: [(&str, usize); 6] = [
+    ("/fabricast.v1.GroupAgentService/RegisterMembers", 10_000),
+    ("/fabricast.v1.GroupBatchService/GetMany", 10_000),
+    ("/fabricast.v1.GroupBatchService/JoinMany", 10_000),
+    ("/fabricast.v1.GroupBatchService/LeaveMany", 10_000),
+    ("/fabricast.v1.OperatingAgentService/JoinMany", 10_000),
+    ("/fabricast.v1.OperatingAgentService/LeaveMany", 10_000),
+];
 /// Bytes of flag and length before a message.
 const FRAME_HEADER: usize = 5;
 /// Levels of messages in messages; decoders refuse more.
@@ -153,9 +163,7 @@ impl Middleware for BoundMessages {
         let Some((message, is_stream)) = MESSAGES.requests.get(path).copied() else {
             return inner.call(request).await;
         };
-        let large = LARGE.iter().find(|(call, _)| *call == path);
-        let free = large.map_or(FREE_BYTES, |(_, free)| *free);
-        let scanner = Scanner::new(&MESSAGES, message, free);
+        let scanner = Scanner::new(&MESSAGES, message, Bounds::of(path));
         let bytes = request.extensions().get().cloned();
         let work = request.extensions().get().cloned();
         let request = request.map(|body| {
@@ -284,12 +292,41 @@ impl Stream for BoundedBody {
     }
 }
 
+/// Bounds of the elements of a message.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// Bytes of elements for each byte of the message, up to so many; [`FACTOR`] beyond.
+    factor: usize,
+    proportional: usize,
+    /// Elements of the lists of the request itself.
+    count: usize,
+}
+
+impl Bounds {
+    /// The bounds of a call.
+    fn of(path: &str) -> Self {
+        let large = LARGE.iter().find(|(call, ..)| *call == path);
+        let most = MOST.iter().find(|(call, _)| *call == path);
+        Self {
+            factor: large.map_or(FACTOR, |(_, factor, _)| *factor),
+            proportional: large.map_or(usize::MAX, |(_, _, bytes)| *bytes),
+            count: most.map_or(usize::MAX, |(_, count)| *count),
+        }
+    }
+
+    /// Bytes that the elements of a message of this length may take.
+    fn bytes(&self, length: usize) -> usize {
+        let more = length.saturating_mul(self.factor).min(self.proportional);
+        FREE_BYTES.max(length.saturating_mul(FACTOR)).max(more)
+    }
+}
+
 /// Reads the messages of one call as they arrive.
 #[derive(Debug)]
 struct Scanner {
     messages: &'static Messages,
     request: usize,
-    free: usize,
+    bounds: Bounds,
     state: State,
     /// Bytes of the present message that were read, and its length.
     read: usize,
@@ -299,7 +336,9 @@ struct Scanner {
     messages_read: u64,
     /// The messages around the present byte, from the outermost: their ends and their fields.
     around: Vec<(usize, usize)>,
+    /// Bytes of all elements, and number of those of the request itself.
     elements: usize,
+    own_elements: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -322,11 +361,11 @@ enum Number {
 const KEY: State = State::Number { of: Number::Key, value: 0, bits: 0 };
 
 impl Scanner {
-    fn new(messages: &'static Messages, request: usize, free: usize) -> Self {
+    fn new(messages: &'static Messages, request: usize, bounds: Bounds) -> Self {
         Self {
             messages,
             request,
-            free,
+            bounds,
             state: State::Header(0),
             read: 0,
             length: 0,
@@ -334,6 +373,7 @@ impl Scanner {
             messages_read: 0,
             around: Vec::new(),
             elements: 0,
+            own_elements: 0,
         }
     }
 
@@ -392,7 +432,7 @@ impl Scanner {
 
     /// Begins a message, whose length is known.
     fn begin(&mut self) {
-        (self.read, self.elements, self.state) = (0, 0, KEY);
+        (self.read, self.elements, self.own_elements, self.state) = (0, 0, 0, KEY);
         self.around.clear();
         self.around.push((self.length, self.request));
         self.leave();
@@ -461,7 +501,15 @@ impl Scanner {
 
     fn count(&mut self, element: usize) -> Result<(), Status> {
         self.elements += element;
-        let most = self.free.max(self.length.saturating_mul(FACTOR));
+        if element > 0 && self.around.len() == 1 {
+            self.own_elements += 1;
+            let most = self.bounds.count;
+            if self.own_elements > most {
+                let message = format!("at most {most} elements go into one call");
+                return Err(Reason::LimitReached.status(message, &[]));
+            }
+        }
+        let most = self.bounds.bytes(self.length);
         if self.elements <= most {
             return Ok(());
         }

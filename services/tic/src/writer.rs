@@ -52,6 +52,8 @@ const MAX_BATCH_TIME: Duration = Duration::from_millis(10);
 const LONG_DECISION: Duration = Duration::from_millis(20);
 /// Time after a refusal for lack of space in which each request is written alone.
 const SHORT_OF_SPACE: Duration = Duration::from_secs(30);
+/// Time after such a refusal in which changes that need space are refused without asking the store.
+const NO_SPACE: Duration = Duration::from_secs(1);
 
 /// The writer before it runs.
 #[derive(Debug)]
@@ -133,6 +135,7 @@ impl Writer {
 
     fn decide(&mut self, queued: QueuedWrite, batch: &mut Batch) {
         let QueuedWrite { request, origin, cost: _ } = queued;
+        self.state.has_space = self.no_space.is_none_or(|at| at.elapsed() >= NO_SPACE);
         batch.traced.add(origin, request.is_route_report());
         batch.replies.push(if self.in_doubt {
             request.refuse(WriteError::StoreSilent)
@@ -231,10 +234,15 @@ impl Writer {
                 Ok(())
             }
             CommitError::Refused(error) => {
+                let is_known = self.is_short_of_space();
                 if matches!(error, StoreError::NoSpace) {
                     self.no_space = Some(Instant::now());
                 }
-                tracing::warn!(error = chain(&error), "store refused a transaction");
+                if is_known {
+                    tracing::debug!(error = chain(&error), "store refused a transaction");
+                } else {
+                    tracing::warn!(error = chain(&error), "store refused a transaction");
+                }
                 self.state.roll_back();
                 Ok(())
             }
@@ -267,7 +275,7 @@ impl Writer {
 }
 
 /// True if a decision makes the records smaller: it ends something and adds nothing of the kind.
-fn frees_space(changes: &[Change], puts: &Puts) -> bool {
+pub(crate) fn frees_space(changes: &[Change], puts: &Puts) -> bool {
     let ends = |change: &Change| {
         matches!(
             change,

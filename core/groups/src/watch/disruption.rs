@@ -20,6 +20,8 @@ pub(super) struct Disruption {
     pub(super) lasts: bool,
     /// Nodes that have answered no probe and are not expelled yet.
     pub(super) held: BTreeSet<Life>,
+    /// Nodes that were held and are probed again.
+    pub(super) again: BTreeSet<Life>,
     /// Nodes that are not watched and have answered a probe, and when.
     pub(super) answered: BTreeMap<Life, Moment>,
     /// Time at which those that are held, and others, are probed again.
@@ -28,12 +30,24 @@ pub(super) struct Disruption {
 
 impl Disruption {
     pub(super) fn forget(&mut self, life: &Life) {
-        self.held.remove(life);
+        self.release(life);
         self.answered.remove(life);
+    }
+
+    /// Holds a node no more; true if it had answered no probe.
+    pub(super) fn release(&mut self, life: &Life) -> bool {
+        self.again.remove(life);
+        self.held.remove(life)
+    }
+
+    /// Number of nodes that are held, also while they are probed again.
+    pub(super) fn held_count(&self) -> usize {
+        self.held.len() + self.again.difference(&self.held).count()
     }
 
     pub(super) fn keep(&mut self, keeps: impl Fn(&Life) -> bool) {
         self.held.retain(|life| keeps(life));
+        self.again.retain(|life| keeps(life));
         self.answered.retain(|life, _| keeps(life));
     }
 }

@@ -15,8 +15,9 @@ fn framed(message: &[u8]) -> Vec<u8> {
 
 /// Reads a call in pieces of some length; gives the bytes of elements of the last message.
 fn scan(path: &str, bytes: &[u8], piece: usize) -> Result<usize, Status> {
-    let (request, _) = MESSAGES.requests[&format!("/fabricast.v1.{path}")];
-    let mut scanner = Scanner::new(&MESSAGES, request, FREE_BYTES);
+    let path = format!("/fabricast.v1.{path}");
+    let (request, _) = MESSAGES.requests[&path];
+    let mut scanner = Scanner::new(&MESSAGES, request, Bounds::of(&path));
     bytes.chunks(piece).try_for_each(|piece| scanner.read(piece))?;
     Ok(scanner.elements)
 }
@@ -29,7 +30,7 @@ async fn body(first: &'static [u8], second: &'static [u8]) -> Result<usize, Stat
         parts.send(Ok::<_, Status>(Frame::data(Bytes::from_static(part)))).await.unwrap();
     }
     let body = Body::new(StreamBody::new(ReceiverStream::new(received)));
-    let scanner = Scanner::new(&MESSAGES, request, FREE_BYTES);
+    let scanner = Scanner::new(&MESSAGES, request, Bounds::of(""));
     let frames = BodyStream::new(body);
     let (is_stream, bytes, deadline, work, end) = (false, None, None, None, None);
     let mut body = BoundedBody { frames, scanner, is_stream, bytes, deadline, work, end };
@@ -60,7 +61,7 @@ async fn a_message_that_does_not_end_is_given_up_and_silence_between_messages_is
 #[test]
 fn the_message_that_arrives_and_the_one_before_it_are_held() {
     let (request, _) = MESSAGES.requests["/fabricast.v1.TicService/PlanMgids"];
-    let mut scanner = Scanner::new(&MESSAGES, request, FREE_BYTES);
+    let mut scanner = Scanner::new(&MESSAGES, request, Bounds::of(""));
     let message = framed(&empty_elements(1, 50));
     let mut held = |bytes: &[u8]| {
         scanner.read(bytes).unwrap();
@@ -164,4 +165,39 @@ fn bytes_that_are_no_message_are_left_to_the_decoder() {
             assert_eq!(scan(path, &two, piece).unwrap(), after, "the next one is read");
         }
     }
+}
+
+#[test]
+fn more_elements_than_a_call_takes_are_refused_while_they_arrive() {
+    for path in ["GroupBatchService/JoinMany", "GroupAgentService/RegisterMembers"] {
+        let empty = |count: usize| framed(&[0x0a, 0].repeat(count));
+        scan(path, &empty(10_000), 1 << 10).unwrap();
+        let many = empty(1 << 20);
+        let begun = &many[..30_000];
+        let refused = scan(path, begun, 1 << 10).unwrap_err();
+        assert_eq!(crate::reason_of(&refused).as_deref(), Some("LIMIT_REACHED"), "{path}");
+    }
+}
+
+#[test]
+fn empty_members_of_groups_take_no_more_than_twelve_times_their_bytes() {
+    let path = "GroupBatchService/FormGroups";
+    let group = |members: &[u8]| {
+        let spec = v1::FormedGroupSpec { group: "g".to_owned(), ..Default::default() };
+        let spec = [spec.encode_to_vec(), members.to_vec()].concat();
+        let mut text = vec![0x1a];
+        prost::encoding::encode_varint(spec.len() as u64, &mut text);
+        framed(&[text, spec].concat())
+    };
+    let member = v1::FormedMember {
+        endpoint: "h12345".to_owned(),
+        process: "p0".to_owned(),
+        ..Default::default()
+    };
+    let member = member.encode_to_vec();
+    let one = [&[0x12, u8::try_from(member.len()).unwrap()], &member[..]].concat();
+    let bytes = scan(path, &group(&one.repeat(400_000)), 1 << 16).unwrap();
+    assert!(bytes > FREE_BYTES, "{bytes}");
+    let refused = scan(path, &group(&[0x12, 0].repeat(1_250_000)), 1 << 16).unwrap_err();
+    assert_eq!(crate::reason_of(&refused).as_deref(), Some("LIMIT_REACHED"));
 }

@@ -76,6 +76,11 @@ impl Batch {
         if batch.groups.is_empty() { Err(fields::missing("groups")) } else { Ok(batch) }
     }
 
+    /// Names of the groups.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(GroupName::as_str)
+    }
+
     /// Number of groups.
     pub(crate) fn len(&self) -> usize {
         self.groups.len()

@@ -2,55 +2,105 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fabricast_proto::v1;
 use fabricast_rpc::Reason;
 use parking_lot::Mutex;
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_stream::StreamExt;
 use tonic::Status;
 use tonic::codegen::BoxStream;
 
 /// Most batches that are read or formed at one time; each is held in memory.
 const BATCHES: usize = 4;
-/// Most of them of one client.
+/// Most of them of one client, with those that wait.
 const CLIENT_BATCHES: usize = 2;
+/// Longest time to wait for others.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for the caller of a batch to send the next message, or to take the next answer.
 pub(crate) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for all messages of a batch.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(60);
-/// The batches of each client that are read or formed.
-#[derive(Debug, Default)]
-pub(crate) struct BatchPermits(Mutex<BTreeMap<String, usize>>);
+/// Time for all messages of a batch while others wait.
+const CONTENDED_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval at which a batch that is read looks for others that wait.
+const LOOK: Duration = Duration::from_secs(1);
 
-/// A batch that is read or formed.
+/// The batches that are read or formed; others wait in the order in which they came.
 #[derive(Debug)]
-pub(crate) struct BatchPermit {
+pub(crate) struct BatchPermits {
+    free: Arc<Semaphore>,
+    /// The batches of each client, with those that wait.
+    clients: Mutex<BTreeMap<String, usize>>,
+    waiting: AtomicUsize,
+}
+
+impl Default for BatchPermits {
+    fn default() -> Self {
+        let free = Arc::new(Semaphore::new(BATCHES));
+        Self { free, clients: Mutex::default(), waiting: AtomicUsize::new(0) }
+    }
+}
+
+/// A batch of a client; it no longer counts when this is dropped.
+#[derive(Debug)]
+struct ClientBatch {
     permits: Arc<BatchPermits>,
     client: String,
 }
 
+/// A batch that is read or formed.
+#[derive(Debug)]
+pub(crate) struct BatchPermit {
+    of_client: ClientBatch,
+    _permit: OwnedSemaphorePermit,
+}
+
 impl BatchPermits {
-    /// Takes a permit for one batch of a client.
-    pub(crate) fn take(permits: &Arc<Self>, client: String) -> Result<BatchPermit, Status> {
-        let mut open = permits.0.lock();
-        let (all, own) = (open.values().sum::<usize>(), open.get(&client).copied().unwrap_or(0));
-        let refused = match (all >= BATCHES, own >= CLIENT_BATCHES) {
-            (true, _) => format!("{BATCHES} batches are being formed"),
-            (_, true) => format!("{CLIENT_BATCHES} batches of this client are being formed"),
-            (false, false) => {
-                *open.entry(client.clone()).or_default() += 1;
-                return Ok(BatchPermit { permits: Arc::clone(permits), client });
+    /// Takes a permit for one batch of a client, and waits for it if there is none.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED` / `LIMIT_REACHED` if the client has too many, or none is free in time.
+    pub(crate) async fn take(permits: &Arc<Self>, client: String) -> Result<BatchPermit, Status> {
+        let of_client = Self::count(permits, client)?;
+        permits.waiting.fetch_add(1, Ordering::Relaxed);
+        let free = Arc::clone(&permits.free).acquire_owned();
+        let permit = timeout(PERMIT_TIMEOUT, free).await;
+        permits.waiting.fetch_sub(1, Ordering::Relaxed);
+        match permit {
+            Ok(Ok(permit)) => Ok(BatchPermit { of_client, _permit: permit }),
+            _ => {
+                Err(Reason::LimitReached.status(format!("{BATCHES} batches are being formed"), &[]))
             }
-        };
-        Err(Reason::LimitReached.status(refused, &[]))
+        }
+    }
+
+    /// Counts a batch of a client.
+    fn count(permits: &Arc<Self>, client: String) -> Result<ClientBatch, Status> {
+        let mut clients = permits.clients.lock();
+        let own = clients.entry(client.clone()).or_default();
+        if *own >= CLIENT_BATCHES {
+            let refused = format!("{CLIENT_BATCHES} batches of this client are being formed");
+            return Err(Reason::LimitReached.status(refused, &[]));
+        }
+        *own += 1;
+        Ok(ClientBatch { permits: Arc::clone(permits), client })
     }
 }
 
-impl Drop for BatchPermit {
+impl BatchPermit {
+    fn others_wait(&self) -> bool {
+        self.of_client.permits.waiting.load(Ordering::Relaxed) > 0
+    }
+}
+
+impl Drop for ClientBatch {
     fn drop(&mut self) {
-        let mut open = self.permits.0.lock();
+        let mut open = self.permits.clients.lock();
         if let Some(own) = open.get_mut(&self.client) {
             *own -= 1;
             if *own == 0 {
@@ -63,12 +113,24 @@ impl Drop for BatchPermit {
 /// The messages of a batch, each of which must come in time.
 pub(crate) struct PacedMessages {
     messages: BoxStream<v1::FormGroupsRequest>,
-    deadline: Instant,
+    begun: Instant,
+    /// Permit to read the messages after the first.
+    permit: Option<BatchPermit>,
 }
 
 impl PacedMessages {
     pub(crate) fn new(messages: BoxStream<v1::FormGroupsRequest>) -> Self {
-        Self { messages, deadline: Instant::now() + BATCH_TIMEOUT }
+        Self { messages, begun: Instant::now(), permit: None }
+    }
+
+    /// Goes on with the messages after the first.
+    pub(crate) fn permit(&mut self, permit: BatchPermit) {
+        (self.begun, self.permit) = (Instant::now(), Some(permit));
+    }
+
+    /// Ends the reading; the permit is for the forming then.
+    pub(crate) fn into_permit(self) -> Option<BatchPermit> {
+        self.permit
     }
 
     /// Waits for the next message; `None` after the last.
@@ -77,10 +139,20 @@ impl PacedMessages {
     ///
     /// That of the caller, or `DEADLINE_EXCEEDED` if none comes in time.
     pub(crate) async fn next(&mut self) -> Result<Option<v1::FormGroupsRequest>, Status> {
-        let due = self.deadline.min(Instant::now() + MESSAGE_TIMEOUT);
-        let late =
-            |_elapsed| Status::deadline_exceeded("the messages of the batch come too slowly");
-        timeout_at(due, self.messages.next()).await.map_err(late)?.transpose()
+        let due = Instant::now() + MESSAGE_TIMEOUT;
+        loop {
+            let is_contended = self.permit.as_ref().is_some_and(BatchPermit::others_wait);
+            let all = if is_contended { CONTENDED_TIMEOUT } else { BATCH_TIMEOUT };
+            let due = due.min(self.begun + all);
+            let look = due.min(Instant::now() + LOOK);
+            if let Ok(message) = timeout_at(look, self.messages.next()).await {
+                return message.transpose();
+            }
+            if due <= Instant::now() {
+                let late = "the messages of the batch come too slowly";
+                return Err(Status::deadline_exceeded(late));
+            }
+        }
     }
 }
 
@@ -91,18 +163,36 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn one_client_leaves_permits_to_others() {
+    #[tokio::test(start_paused = true)]
+    async fn one_client_leaves_permits_to_others() {
         let permits = Arc::default();
         let take = |client: &str| BatchPermits::take(&permits, client.to_owned());
-        let held: Vec<_> = (0..CLIENT_BATCHES).map(|_| take("a").unwrap()).collect();
-        assert_eq!(take("a").unwrap_err().code(), Code::ResourceExhausted);
-        let other: Vec<_> = (CLIENT_BATCHES..BATCHES).map(|_| take("b").unwrap()).collect();
-        assert_eq!(take("c").unwrap_err().code(), Code::ResourceExhausted);
+        let held = [take("a").await.unwrap(), take("a").await.unwrap()];
+        assert_eq!(take("a").await.unwrap_err().code(), Code::ResourceExhausted);
+        let other = [take("b").await.unwrap(), take("b").await.unwrap()];
+        let begun = Instant::now();
+        assert_eq!(take("c").await.unwrap_err().code(), Code::ResourceExhausted);
+        assert_eq!(begun.elapsed(), PERMIT_TIMEOUT);
         drop(held);
-        take("c").unwrap();
+        take("c").await.unwrap();
         drop(other);
-        assert!(permits.0.lock().is_empty());
+        assert!(permits.clients.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn batches_that_come_bit_by_bit_keep_nobody_waiting_for_long() {
+        let permits = Arc::<BatchPermits>::default();
+        let bits = || iter(std::iter::repeat_with(|| Ok(v1::FormGroupsRequest::default())));
+        for client in ["a", "a", "b", "b"] {
+            let permit = BatchPermits::take(&permits, client.to_owned()).await.unwrap();
+            let mut slow = PacedMessages::new(Box::pin(bits().throttle(LOOK * 3)));
+            slow.permit(permit);
+            tokio::spawn(async move { while slow.next().await.is_ok() {} });
+        }
+        tokio::time::sleep(LOOK).await;
+        let begun = Instant::now();
+        BatchPermits::take(&permits, "c".to_owned()).await.unwrap();
+        assert!(begun.elapsed() <= CONTENDED_TIMEOUT, "{:?}", begun.elapsed());
     }
 
     #[tokio::test(start_paused = true)]

@@ -118,7 +118,7 @@ async fn form(
     tic: Tic,
     portions: Vec<Portion>,
     answers: mpsc::Sender<Result<v1::FormGroupsResponse, Status>>,
-    _permit: BatchPermit,
+    _permit: Option<BatchPermit>,
 ) {
     let last = portions.last();
     let count = last.map_or(0, |portion| portion.first + portion.request.groups.len());
@@ -159,19 +159,19 @@ impl v1::group_batch_service_server::GroupBatchService for GroupBatches {
         let mut messages = PacedMessages::new(Box::pin(request.into_inner()));
         let first = messages.next().await?.ok_or_else(|| fields::missing("request_id"))?;
         // A client that has not begun to send takes no permit.
-        let permit = BatchPermits::take(&self.permits, client)?;
+        messages.permit(BatchPermits::take(&self.permits, client).await?);
         let graph = &self.tic.topology.graph;
         let batch = Batch::read(first, &mut messages, graph, limits.batch).await?;
         if batch.len() > limits.groups {
             let message = format!("groups: {}, at most {} may exist", batch.len(), limits.groups);
             return Err(Reason::LimitReached.status(message, &[("limit", "groups")]));
         }
+        // Before the records are asked: they may have groups of others by that name.
+        batch.names().try_for_each(|name| caller.check_group(name))?;
         let portions = self.checked(batch).await?;
-        let mut names = portions.iter().flat_map(|portion| &portion.request.groups);
-        names.try_for_each(|group| caller.check_group(group.group.name.as_str()))?;
         let portions = self.planned(portions).await;
         let (sender, answers) = mpsc::channel(ANSWERS);
-        let forming = form(self.tic.clone(), portions, sender, permit);
+        let forming = form(self.tic.clone(), portions, sender, messages.into_permit());
         tokio::spawn(Origin::kept().cover(CallCost::current().cover(forming)));
         Ok(Response::new(ReceiverStream::new(answers)))
     }

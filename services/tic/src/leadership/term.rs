@@ -151,6 +151,7 @@ impl TermBuilder {
             next_topology: None,
             records: Arc::clone(&records),
             liveness: Arc::clone(&inbox),
+            has_space: true,
         };
         let writer = Writer {
             state,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fabricast_groups::directory::Directory;
 use fabricast_groups::record::Change;
+use fabricast_store::StoreError;
 
 use crate::clock::wall_clock;
 use crate::domain::choices::ChoiceRecords;
@@ -19,6 +20,7 @@ use crate::records::keys::{self, Puts};
 use crate::records::storage::Loaded;
 use crate::writer::directory::{Decided, DirectoryRequest, decide};
 use crate::writer::error::WriteError;
+use crate::writer::frees_space;
 
 /// Everything that the writer decides on.
 #[derive(Debug)]
@@ -36,6 +38,8 @@ pub(crate) struct WriterState {
     /// The committed records.
     pub(crate) records: Arc<Records>,
     pub(crate) liveness: Arc<LivenessInbox>,
+    /// The store has space, as far as is known: only then a change may need some.
+    pub(crate) has_space: bool,
 }
 
 /// The writes of one batch.
@@ -55,6 +59,9 @@ impl WriterState {
     ) -> Result<Decided<R::Answer>, WriteError> {
         let Self { directory, mgids, jobs, shares, collectives, .. } = self;
         let decision = decide(directory, wall_clock(), request, &mut |group| mgids.choose(group))?;
+        if !self.has_space && !frees_space(&decision.changes, &Puts::new()) {
+            return Err(WriteError::StoreLimit(StoreError::NoSpace));
+        }
         mgids.applied(&decision.changes);
         for change in &decision.changes {
             directory.apply(change);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use fabricast_proto::v1;
@@ -99,12 +99,19 @@ struct Failing {
     mode: AtomicU8,
     /// Number of times it was read as a whole.
     read: AtomicU32,
+    /// Number of transactions that were refused for lack of space.
+    had_no_space: AtomicU32,
 }
 
 impl Failing {
     fn new() -> Arc<Self> {
         let inner = EmbeddedStore::in_memory().unwrap();
-        Arc::new(Self { inner, mode: AtomicU8::new(WORKS), read: AtomicU32::new(0) })
+        Arc::new(Self {
+            inner,
+            mode: AtomicU8::new(WORKS),
+            read: AtomicU32::new(0),
+            had_no_space: AtomicU32::new(0),
+        })
     }
 
     fn set(&self, mode: u8) {
@@ -130,6 +137,7 @@ impl Store for Failing {
     async fn txn(&self, txn: Txn) -> Result<TxnOutcome, StoreError> {
         let mode = self.mode.load(Ordering::SeqCst);
         if mode == IS_FULL && txn.needs_space() {
+            self.had_no_space.fetch_add(1, Ordering::SeqCst);
             return Err(StoreError::NoSpace);
         }
         if [WORKS, IS_FULL].contains(&mode) {
@@ -325,6 +333,14 @@ async fn without_space_what_frees_goes_on_and_what_adds_is_refused_with_the_reas
     let request = v1::DeleteGroupRequest { request_id: "delete".to_owned(), group: "g".to_owned() };
     tic.client.clone().delete_group(request).await.unwrap();
     assert_eq!(reason(&tic.group("g").await.unwrap_err()), "UNKNOWN_GROUP");
+    // The store is asked about once a second, however many try.
+    let (begun, asked) = (Instant::now(), store.had_no_space.load(Ordering::SeqCst));
+    for _ in 0..100 {
+        refused("d").await;
+    }
+    let asked = store.had_no_space.load(Ordering::SeqCst) - asked;
+    assert!(u64::from(asked) <= begun.elapsed().as_secs() + 1, "{asked} times");
     store.set(WORKS);
+    tokio::time::sleep(Duration::from_secs(1)).await;
     tic.join("h", 0, "d").await;
 }
