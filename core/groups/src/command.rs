@@ -27,13 +27,8 @@ pub enum Command {
     CreateGroup(CreateGroup),
     /// A process leaves a group.
     Leave(Leave),
-    /// A group ends with all its memberships.
-    DeleteGroup {
-        /// Request id; a repetition gets the first answer (S1).
-        request_id: RequestId,
-        /// Name of the group.
-        group: GroupName,
-    },
+    /// A group ends with all its memberships, a bounded number per decision.
+    DeleteGroup(DeleteGroup),
     /// Groups of a job end with all their memberships, a bounded number per decision.
     DeleteJobGroups(DeleteJobGroups),
     /// A job gets its nodes.
@@ -218,6 +213,19 @@ impl From<Joiner> for FormMember {
     }
 }
 
+/// Request of [`Command::DeleteGroup`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteGroup {
+    /// Request id; a repetition gets the first answer (S1).
+    pub request_id: RequestId,
+    /// Name of the group.
+    pub group: GroupName,
+    /// Number of the group in the answer to the last decision; `None` in the first.
+    pub gn: Option<Gn>,
+    /// Most memberships that end in one decision.
+    pub most: usize,
+}
+
 /// Request to end groups of a job, repeated until none is left, since one decision ends a limited
 /// number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -328,8 +336,8 @@ pub enum Answer {
     Deleted {
         /// Number of the group.
         gn: Gn,
-        /// The revision of the end.
-        revision: Revision,
+        /// The revision of the end; `None` if memberships are left.
+        done: Option<Revision>,
     },
     /// Answer to `CreateJob`.
     JobCreated(JobRecord),

@@ -6939,7 +6939,8 @@ pub struct FormedMember {
 /// Response of FormGroups: one for every portion.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FormGroupsResponse {
-    /// The groups that are durable now, in the order in which they were sent.
+    /// The groups that are durable now, in the order in which they were sent. A group of many members
+    /// is in several answers, each with the PNs of some; it counts as formed with the last.
     #[prost(message, repeated, tag = "1")]
     pub groups: ::prost::alloc::vec::Vec<FormedGroup>,
     /// Groups of the whole batch that are formed after this portion.
@@ -7203,7 +7204,9 @@ pub mod group_batch_service_client {
         }
         /// Forms whole groups, as a job launcher does: everything is sent, then checked, and only then
         /// formed, portion by portion. A portion is durable once it is answered, and a group is formed
-        /// wholly or not at all. Whoever has not got all answers repeats the call with the same groups
+        /// wholly or not at all; one with more than 4 096 members is in several portions, and is not
+        /// routed before all of them have joined. Whoever has not got all answers repeats the call with
+        /// the same groups
         /// under the same request id: nothing is formed twice, and nobody who has left since is brought
         /// back. Nothing is formed if the check finds anything; the message names the group and the field.
         /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
@@ -7337,7 +7340,9 @@ pub mod group_batch_service_server {
             + 'static;
         /// Forms whole groups, as a job launcher does: everything is sent, then checked, and only then
         /// formed, portion by portion. A portion is durable once it is answered, and a group is formed
-        /// wholly or not at all. Whoever has not got all answers repeats the call with the same groups
+        /// wholly or not at all; one with more than 4 096 members is in several portions, and is not
+        /// routed before all of them have joined. Whoever has not got all answers repeats the call with
+        /// the same groups
         /// under the same request id: nothing is formed twice, and nobody who has left since is brought
         /// back. Nothing is formed if the check finds anything; the message names the group and the field.
         /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /

@@ -8,11 +8,11 @@ use super::requests::{remembered, reused};
 use super::{ChooseMgid, Directory};
 use super::{batch, jobs};
 use crate::command::{
-    Answer, Command, CreateGroup, Decision, Join, Joined, Leave, Refusal, RegisterNode,
+    Answer, Command, CreateGroup, Decision, DeleteGroup, Join, Joined, Leave, Refusal, RegisterNode,
 };
 use crate::flaps::FlapPolicy;
 use crate::ids::{Gn, Incarnation, Moment, Pn, Revision};
-use crate::names::{GroupName, NodeName, ProcessName, RequestId};
+use crate::names::{GroupName, NodeName, ProcessName};
 use crate::record::{Change, GroupRecord, MemberRecord, NodeRecord, NodeState, Outcome, Route};
 
 /// Longest time from now to the start of a node, which its own clock tells.
@@ -32,7 +32,7 @@ pub(super) fn decide(
         Command::FormGroups(request) => batch::form(&mut draft, request, choose),
         Command::CreateGroup(request) => create(&mut draft, request, choose),
         Command::Leave(request) => leave(&mut draft, request),
-        Command::DeleteGroup { request_id, group } => delete(&mut draft, request_id, group),
+        Command::DeleteGroup(request) => delete(&mut draft, request),
         Command::DeleteJobGroups(request) => batch::delete_job(&mut draft, request),
         Command::CreateJob(request) => jobs::create(&mut draft, request),
         Command::ReserveJob(request) => jobs::reserve(&mut draft, request),
@@ -213,23 +213,28 @@ fn leave(draft: &mut Draft<'_>, request: &Leave) -> Result<Answer, Refusal> {
     Ok(Answer::Left { gn, pn, revision })
 }
 
-fn delete(
-    draft: &mut Draft<'_>,
-    request_id: &RequestId,
-    group: &GroupName,
-) -> Result<Answer, Refusal> {
+fn delete(draft: &mut Draft<'_>, request: &DeleteGroup) -> Result<Answer, Refusal> {
+    let DeleteGroup { request_id, group, gn: begun, most } = request;
     match remembered(draft.base, request_id, group)? {
         Some(Outcome::Deleted { gn, revision }) => {
-            return Ok(Answer::Deleted { gn: *gn, revision: *revision });
+            return Ok(Answer::Deleted { gn: *gn, done: Some(*revision) });
         }
         Some(_) => return Err(reused(request_id)),
         None => {}
     }
     let gn = find(draft.base, group)?;
+    if begun.is_some_and(|begun| begun != gn) {
+        // Somebody else has ended it, and it was created anew.
+        return Err(Refusal::UnknownGroup { group: group.clone() });
+    }
+    if draft.base.member_count(gn) > *most {
+        draft.remove_last(gn, *most);
+        return Ok(Answer::Deleted { gn, done: None });
+    }
     draft.delete_group(gn);
     let revision = draft.revision;
     draft.remember(request_id, group, Outcome::Deleted { gn, revision });
-    Ok(Answer::Deleted { gn, revision })
+    Ok(Answer::Deleted { gn, done: Some(revision) })
 }
 
 fn node_failed(

@@ -325,6 +325,13 @@ impl<'a> Draft<'a> {
         self.changes.push(Change::GroupPut(record));
     }
 
+    /// Removes so many members of the highest PNs from a group of more.
+    pub(super) fn remove_last(&mut self, gn: Gn, count: usize) {
+        let members = self.base.groups[&gn].members.keys();
+        let leaving: BTreeSet<Pn> = members.rev().take(count).copied().collect();
+        self.remove(gn, &leaving);
+    }
+
     /// Ends a group with all its members.
     pub(super) fn delete_group(&mut self, gn: Gn) {
         let group = &self.base.groups[&gn];

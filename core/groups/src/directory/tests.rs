@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::command::{
-    Answer, CreateGroup, FormGroup, FormGroups, GroupMove, GroupSpec, Join, Joined, Joiner, Leave,
-    RegisterNode,
+    Answer, CreateGroup, DeleteGroup, FormGroup, FormGroups, GroupMove, GroupSpec, Join, Joined,
+    Joiner, Leave, RegisterNode,
 };
 use crate::record::{NodeState, Route, RouteReason, RouteState};
 
@@ -159,7 +159,8 @@ fn leave(id: &str, group: &str, node: u32, process: &str) -> Command {
 
 fn delete(id: &str, group: &str) -> Command {
     let group = GroupName::new(group).unwrap();
-    Command::DeleteGroup { request_id: RequestId::new(id).unwrap(), group }
+    let request_id = RequestId::new(id).unwrap();
+    Command::DeleteGroup(DeleteGroup { request_id, group, gn: None, most: usize::MAX })
 }
 
 fn node_failed(node: u32) -> Command {

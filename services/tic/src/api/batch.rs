@@ -45,6 +45,8 @@ pub(crate) struct Portion {
     pub(crate) request: Arc<FormGroups>,
     /// Index of its first group in the batch.
     pub(crate) first: usize,
+    /// Its last group has more members, in the next portion.
+    pub(crate) goes_on: bool,
 }
 
 impl Batch {
@@ -138,25 +140,63 @@ impl Batch {
         Ok(())
     }
 
-    /// Cuts the batch into portions; no group is divided.
+    /// Cuts the batch into portions. Only groups of more members than a portion has are divided;
+    /// they are routed when they are whole.
     pub(crate) fn cut(self) -> Result<Vec<Portion>, Status> {
-        let mut portions: Vec<(usize, FormGroups)> = Vec::new();
+        let mut portions: Vec<(usize, FormGroups, bool)> = Vec::new();
         let mut size = PORTION;
         for (at, group) in self.groups.into_iter().enumerate() {
-            if size >= PORTION {
-                let id = format!("{}#{}", self.request_id, portions.len());
-                let request_id = fields::name("request_id", &id, RequestId::new)?;
-                portions.push((at, FormGroups { request_id, groups: Vec::new() }));
-                size = 0;
-            }
-            size += 1 + group.members.len();
-            if let Some((_, last)) = portions.last_mut() {
-                last.groups.push(group);
+            let mut parts = divided(group).peekable();
+            while let Some(part) = parts.next() {
+                if size >= PORTION {
+                    let id = format!("{}#{}", self.request_id, portions.len());
+                    let request_id = fields::name("request_id", &id, RequestId::new)?;
+                    portions.push((at, FormGroups { request_id, groups: Vec::new() }, false));
+                    size = 0;
+                }
+                size += 1 + part.members.len();
+                if let Some((_, last, goes_on)) = portions.last_mut() {
+                    last.groups.push(part);
+                    *goes_on = parts.peek().is_some();
+                }
+                if parts.peek().is_some() {
+                    size = PORTION;
+                }
             }
         }
-        let portion = |(first, request)| Portion { request: Arc::new(request), first };
+        let portion =
+            |(first, request, goes_on)| Portion { request: Arc::new(request), first, goes_on };
         Ok(portions.into_iter().map(portion).collect())
     }
+}
+
+/// Parts of a group that are formed one after the other: the group itself, unless it is very large.
+fn divided(group: FormGroup) -> impl Iterator<Item = FormGroup> {
+    let FormGroup { mut group, mut members } = group;
+    if members.len() > PORTION {
+        let all = u32::try_from(members.len()).ok().and_then(NonZeroU32::new);
+        group.complete_at = group.complete_at.max(all);
+    }
+    std::iter::from_fn(move || {
+        let rest = members.split_off(members.len().min(PORTION));
+        let members = std::mem::replace(&mut members, rest);
+        (!members.is_empty()).then(|| FormGroup { group: group.clone(), members })
+    })
+}
+
+/// The groups of portions, each with the endpoints of all its parts.
+pub(crate) fn outlines(portions: &[Portion]) -> Vec<GroupOutline> {
+    let mut outlines: Vec<GroupOutline> = Vec::new();
+    for (at, portion) in portions.iter().enumerate() {
+        let goes_on = at > 0 && portions[at - 1].goes_on;
+        for (at, group) in portion.request.groups.iter().enumerate() {
+            match outlines.last_mut().filter(|_| goes_on && at == 0) {
+                Some(last) => last.endpoints.extend(outline(group).endpoints),
+                None => outlines.push(outline(group)),
+            }
+        }
+    }
+    outlines
 }
 
 impl Portion {
@@ -201,7 +241,7 @@ impl Portion {
 }
 
 /// Describes a group for the choice of its MGID.
-pub(crate) fn outline(formed: &FormGroup) -> GroupOutline {
+fn outline(formed: &FormGroup) -> GroupOutline {
     GroupOutline {
         name: Some(formed.group.name.clone()),
         endpoints: formed.members.iter().map(|member| member.endpoint.clone()).collect(),

@@ -16,7 +16,6 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::api::batch::{self, Batch, Portion};
 use crate::api::batch_limits::{BatchPermit, BatchPermits, MESSAGE_TIMEOUT, PacedMessages};
-use crate::api::mgid_plan::GroupOutline;
 use crate::api::tic::Tic;
 use crate::api::{fields, members, status};
 use crate::writer::directory::{Decided, DirectoryRequest, JobGroupsDeleted};
@@ -63,16 +62,19 @@ impl GroupBatches {
     /// Notes the MGIDs that are best for all groups of a batch together; the writer takes each one
     /// that is still free then.
     async fn planned(&self, mut portions: Vec<Portion>) -> Vec<Portion> {
-        let outlines = portions.iter().flat_map(|portion| &portion.request.groups);
-        let outlines: Vec<GroupOutline> = outlines.map(batch::outline).collect();
+        let outlines = batch::outlines(&portions);
         // The writer refuses a change that became impossible since the check, and names the group.
         let turn = CallCost::current().turn().await;
         let Ok(choices) = self.tic.plan(turn, outlines).await else { return portions };
         let mut choices = choices.into_iter();
+        let mut goes_on = false;
         for portion in &mut portions {
-            for group in &mut Arc::make_mut(&mut portion.request).groups {
+            // The first group has its MGID already if it goes on from the last portion.
+            let new = usize::from(goes_on);
+            for group in Arc::make_mut(&mut portion.request).groups.iter_mut().skip(new) {
                 group.group.hints.planned = choices.next().map(|choice| choice.mgid);
             }
+            goes_on = portion.goes_on;
         }
         portions
     }
@@ -125,12 +127,14 @@ async fn form(
     let group_count = u32::try_from(count).unwrap_or(u32::MAX);
     let mut formed_count = 0;
     for portion in portions {
+        let portion_goes_on = portion.goes_on;
         let (groups, refused) = match tic.queue.write(Arc::clone(&portion.request)).await {
             Ok(formed) => portion.formed(formed.answer),
             Err(error) => (Vec::new(), Some(error.into())),
         };
         if !groups.is_empty() {
-            formed_count += u32::try_from(groups.len()).unwrap_or(u32::MAX);
+            let whole = groups.len() - usize::from(portion_goes_on && refused.is_none());
+            formed_count += u32::try_from(whole).unwrap_or(u32::MAX);
             let answer = v1::FormGroupsResponse { groups, formed_count, group_count };
             // A caller that is gone, or takes no answers, does not keep others waiting.
             if answers.send_timeout(Ok(answer), MESSAGE_TIMEOUT).await.is_err() {

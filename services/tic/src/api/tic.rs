@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_groups::command::{Refusal, RegisterNode};
+use fabricast_groups::command::{DeleteGroup, Refusal, RegisterNode};
 use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::{Gn, Incarnation, Moment, Revision};
 use fabricast_groups::names::{GroupName, NodeName};
@@ -35,7 +35,7 @@ use crate::liveness::inbox::LivenessInbox;
 use crate::records::copy::RecordsCopy;
 use crate::records::{Records, wire_group};
 use crate::writer::directory::{
-    DeleteGroup, DrainNode, ForgetFlaps, NodeFailed, RecordRoutes, Registered, RemoveNode,
+    DrainNode, ForgetFlaps, NodeFailed, RecordRoutes, Registered, RemoveNode,
 };
 use crate::writer::queue::WriterQueue;
 use crate::writer::requests::{
@@ -45,6 +45,9 @@ use crate::writer::requests::{
 
 /// Plans of MGIDs that are made at one time; each keeps a processor busy.
 pub(crate) const PLANS: usize = 1;
+
+/// Routes of a report, and memberships of a group that ends, in one decision.
+const AT_ONCE: usize = 4_096;
 
 /// The service; cloning it is cheap.
 #[derive(Clone, Debug)]
@@ -148,12 +151,19 @@ impl v1::tic_service_server::TicService for Tic {
     ) -> Result<Response<v1::DeleteGroupResponse>, Status> {
         Caller::of(request.extensions()).check_group(&request.get_ref().group)?;
         let request = request.into_inner();
-        let request = DeleteGroup {
+        let mut request = DeleteGroup {
             request_id: fields::request_id(&request.request_id)?,
             group: fields::name("group", &request.group, GroupName::new)?,
+            gn: None,
+            most: AT_ONCE,
         };
-        let revision = self.queue.write(request).await?.answer.0;
-        Ok(Response::new(v1::DeleteGroupResponse { revision }))
+        loop {
+            let (gn, done) = self.queue.write(request.clone()).await?.answer;
+            request.gn = Some(gn);
+            if let Some(Revision(revision)) = done {
+                return Ok(Response::new(v1::DeleteGroupResponse { revision }));
+            }
+        }
     }
 
     async fn plan_mgids(
@@ -521,8 +531,18 @@ impl v1::tic_service_server::TicService for Tic {
         let routes = routes.collect::<Result<Vec<_>, Status>>()?;
         let clean = (request.clean_revision > 0).then_some(Revision(request.clean_revision));
         let report = ReportNumber { term, number: fence.generation };
-        let routes = RecordRoutes { routes, clean };
-        let revision = self.queue.write(ReportRoutes { report, routes }).await?;
+        let mut rest = routes;
+        let revision = loop {
+            // A long report is recorded in parts, so that others do not wait for all of it.
+            let later = rest.split_off(rest.len().min(AT_ONCE));
+            let routes = std::mem::replace(&mut rest, later);
+            let clean = clean.filter(|_| rest.is_empty());
+            let routes = RecordRoutes { routes, clean };
+            let revision = self.queue.write(ReportRoutes { report, routes }).await?;
+            if rest.is_empty() {
+                break revision;
+            }
+        };
         Ok(Response::new(v1::ReportRoutesResponse { revision: revision.0 }))
     }
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use fabricast_groups::command::{
-    Answer, Command, DeleteJob, DeleteJobGroups, FormGroups, Formed, GroupMove, JobEnd, Join,
-    Joined, Leave, Refusal, RegisterNode,
+    Answer, Command, DeleteGroup, DeleteJob, DeleteJobGroups, FormGroups, Formed, GroupMove,
+    JobEnd, Join, Joined, Leave, Refusal, RegisterNode,
 };
 use fabricast_groups::directory::{ChooseMgid, Directory};
 use fabricast_groups::ids::{Gn, Incarnation, Moment, Pn, Revision};
 use fabricast_groups::job::{CreateJob, JobRecord, ReserveJob};
-use fabricast_groups::names::{GroupName, NodeName, RequestId};
+use fabricast_groups::names::NodeName;
 use fabricast_groups::record::{Change, NodeRecord, Route};
 
 /// A [`Command`] of the directory with the type of its [`Answer`].
@@ -48,13 +48,6 @@ pub(crate) fn decide<R: DirectoryRequest>(
     let decided = directory.decide(now, &request.command(), choose)?;
     let answer = R::read(decided.answer).expect("each command has one kind of answer");
     Ok(Decision { answer, revision: decided.revision, changes: decided.changes })
-}
-
-/// Ends a group with all its memberships.
-#[derive(Debug)]
-pub(crate) struct DeleteGroup {
-    pub(crate) request_id: RequestId,
-    pub(crate) group: GroupName,
 }
 
 /// Takes a failed node out of all groups; replies with the number of memberships that ended.
@@ -167,9 +160,9 @@ directory_requests! {
     Arc<FormGroups> => Vec<Result<Formed, Refusal>>: groups => Command::FormGroups(groups), {
         Answer::Formed(formed) => formed
     };
-    DeleteGroup => Revision: this => {
-        Command::DeleteGroup { request_id: this.request_id, group: this.group }
-    }, { Answer::Deleted { revision, .. } => revision };
+    DeleteGroup => (Gn, Option<Revision>): this => Command::DeleteGroup(this), {
+        Answer::Deleted { gn, done } => (gn, done)
+    };
     DeleteJobGroups => JobGroupsDeleted: this => Command::DeleteJobGroups(this), {
         Answer::JobGroupsDeleted { ended, done } => JobGroupsDeleted { ended, done }
     };

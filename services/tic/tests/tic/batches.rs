@@ -89,6 +89,43 @@ async fn a_batch_of_many_portions_is_formed_once() {
     assert_eq!(tic.group("g7").await.unwrap().member_count, 3, "nobody is brought back");
 }
 
+/// No decision of the writer is about more than a few thousand members, so that others do not wait
+/// long for it.
+#[tokio::test]
+async fn a_group_of_many_members_is_formed_and_deleted_in_many_decisions() {
+    const MEMBERS: u32 = 20_000;
+    let tic = with_nodes().await;
+    let mut large = group("large", &[]);
+    large.members = (0..MEMBERS).map(|n| member(n % 8, &format!("p{n}"))).collect();
+    let messages = vec![request("large", vec![group("a", &[0]), large, group("z", &[1])])];
+    let (portions, ended) = form(&tic, messages.clone()).await;
+    ended.unwrap();
+    assert!(portions.len() >= 5, "{} portions", portions.len());
+    let counts: Vec<u32> = portions.iter().map(|portion| portion.formed_count).collect();
+    assert_eq!((counts[0], *counts.last().unwrap()), (1, 3), "{counts:?}");
+    let parts = portions.iter().flat_map(|portion| &portion.groups);
+    let parts: Vec<_> = parts.filter(|part| part.group == "large").collect();
+    assert!(parts.iter().all(|part| part.pns.len() <= 4_096));
+    let pns: Vec<u32> = parts.iter().flat_map(|part| part.pns.clone()).collect();
+    assert_eq!(pns, (0..MEMBERS).collect::<Vec<_>>());
+    let formed = tic.group("large").await.unwrap();
+    assert_eq!((formed.member_count, formed.incomplete), (MEMBERS, false));
+    assert_eq!(form(&tic, messages).await.0, portions, "a repetition has the same answers");
+
+    let before = tic.revision().await;
+    let delete =
+        |id: &str| v1::DeleteGroupRequest { request_id: id.to_owned(), group: "large".to_owned() };
+    let mut client = tic.client.clone();
+    let deleted = client.delete_group(delete("delete")).await.unwrap().into_inner();
+    assert!(deleted.revision >= before + 5, "{} decisions", deleted.revision - before);
+    assert_eq!(reason(&tic.group("large").await.unwrap_err()), "UNKNOWN_GROUP");
+    // A repetition after another one was formed by that name leaves it alone.
+    form(&tic, vec![request("again", vec![group("large", &[0, 1])])]).await.1.unwrap();
+    let again = client.delete_group(delete("delete")).await.unwrap().into_inner();
+    assert_eq!(again.revision, deleted.revision);
+    assert_eq!(tic.group("large").await.unwrap().member_count, 2);
+}
+
 /// Invariants G3 and S3.
 #[tokio::test]
 async fn acknowledged_portions_survive_a_crash_and_a_repetition_forms_the_rest() {

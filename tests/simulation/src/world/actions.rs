@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_groups::Gn;
-use fabricast_groups::command::{Command, FormGroup, FormGroups, FormMember, GroupSpec, Joiner};
+use fabricast_groups::command::{
+    Command, DeleteGroup, FormGroup, FormGroups, FormMember, GroupSpec, Joiner,
+};
 use fabricast_groups::names::{EndpointName, GroupName, ProcessName, RequestId};
 use fabricast_groups::operating::{JoinCall, LeaveCall};
 use fabricast_groups::record::{Route, RouteReason, RouteState};
@@ -134,7 +136,12 @@ impl World {
     fn delete(&mut self, group: u32) {
         let request_id = self.request_id();
         let group = GroupName::new(&format!("g{group}")).expect("a good name");
-        self.submit(&Command::DeleteGroup { request_id, group });
+        self.submit(&Command::DeleteGroup(DeleteGroup {
+            request_id,
+            group,
+            gn: None,
+            most: usize::MAX,
+        }));
     }
 
     /// Submits a command to all TICs; only the leader acts on it.

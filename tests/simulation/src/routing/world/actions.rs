@@ -6,8 +6,8 @@ use std::time::Duration;
 use fabricast_emulator::Component;
 use fabricast_groups::Incarnation;
 use fabricast_groups::command::{
-    Command, FormGroup, FormGroups, FormMember, GroupMove, GroupSpec, Join, Joiner, Leave,
-    RegisterNode,
+    Command, DeleteGroup, FormGroup, FormGroups, FormMember, GroupMove, GroupSpec, Join, Joiner,
+    Leave, RegisterNode,
 };
 use fabricast_groups::names::{Address, EndpointName, GroupName, NodeName, ProcessName, RequestId};
 use fabricast_topology::{EndpointId, Mgid, SwitchId};
@@ -52,7 +52,15 @@ pub(crate) fn apply(world: &mut RouteWorld, action: RouteAction) {
         }
         RouteAction::Delete { group } => {
             let (request_id, group) = (request_id(world), spec(group).name);
-            submit(world, &Command::DeleteGroup { request_id, group });
+            submit(
+                world,
+                &Command::DeleteGroup(DeleteGroup {
+                    request_id,
+                    group,
+                    gn: None,
+                    most: usize::MAX,
+                }),
+            );
         }
         RouteAction::Move { group, to } => {
             let directory = &world.tic.directory;
