@@ -40,7 +40,7 @@ pub(crate) fn run(root: &Path, filter: &str, optimized: bool) -> Result<bool> {
         return Ok(true);
     }
     let built = outside("cargo", root)
-        .args(["build", "--quiet", "--package", "fabricast-cli"])
+        .args(["build", "--quiet", "--package", "fabricast-cli", "--package", "fabricast-c"])
         .args(optimized.then_some("--release"))
         .status();
     if !built.context("start cargo")?.success() {
@@ -180,7 +180,9 @@ fn prepare(root: &Path, work: &Path, optimized: bool) -> Result<()> {
     }
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
     let folder = if optimized { "release" } else { "debug" };
-    symlink(target.join(folder).join("fabricast"), work.join("target/release/fabricast"))?;
+    for name in ["fabricast", "libfabricast.so"] {
+        symlink(target.join(folder).join(name), work.join("target/release").join(name))?;
+    }
     Ok(())
 }
 

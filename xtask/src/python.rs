@@ -10,7 +10,16 @@ use std::process::{Command, Output};
 /// Where the environment is, seen from the root of the repository.
 pub(crate) const FOLDER: &str = "target/python";
 /// Packages from PyPI that the tests import.
-const PACKAGES: [&str; 4] = ["grpcio", "grpcio-reflection", "mpi4py", "protobuf"];
+const PACKAGES: [&str; 8] = [
+    "grpcio",
+    "grpcio-reflection",
+    "mpi4py",
+    "mypy",
+    "numpy",
+    "protobuf",
+    "setuptools>=70.1",
+    "wheel",
+];
 
 /// Makes the environment, unless it is there already.
 ///
@@ -20,7 +29,9 @@ const PACKAGES: [&str; 4] = ["grpcio", "grpcio-reflection", "mpi4py", "protobuf"
 pub(crate) fn set_up(root: &Path) -> Result<(), String> {
     let folder = root.join(FOLDER);
     let python = folder.join("bin/python");
-    let check = Command::new(&python).args(["-c", "import grpc, grpc_reflection, mpi4py"]).output();
+    let check = Command::new(&python)
+        .args(["-c", "import grpc, grpc_reflection, mpi4py, mypy, numpy"])
+        .output();
     if check.is_ok_and(|output| output.status.success()) {
         return Ok(());
     }

@@ -26,7 +26,7 @@ static void on_message(const fabricast_message *message, fabricast_code code, vo
     if (code != FABRICAST_OK)
         fprintf(stderr, "no more messages: %s\n", fabricast_error_text());
     else
-        printf("[%" PRIu32 "] %.*s\n", message->from, (int)message->length,
+        printf("[%" PRIu32 "] %.*s\n", message->sender, (int)message->length,
                (const char *)message->payload);
     fflush(stdout);
 }

@@ -40,7 +40,7 @@ extern "C" {
 
 #define FABRICAST_VERSION "0.2.0"
 
-/* The longest message, and the longest contribution to an operation, in bytes. */
+/* The longest message, in bytes. Contributions to operations may have any length. */
 #define FABRICAST_PAYLOAD_MAX 1048576
 
 /* No rank: that of a group that is NULL. */
@@ -85,7 +85,16 @@ typedef enum fabricast_reduction {
     FABRICAST_MIN = 1,
     FABRICAST_MAX = 2,
     FABRICAST_AND = 3, /* bitwise; integers only */
-    FABRICAST_OR = 4   /* bitwise; integers only */
+    FABRICAST_OR = 4,  /* bitwise; integers only */
+    FABRICAST_XOR = 5, /* bitwise; integers only */
+    FABRICAST_PROD = 6, /* product; as FABRICAST_SUM */
+    FABRICAST_LAND = 7, /* 1 if all are not 0, otherwise 0; integers only */
+    FABRICAST_LOR = 8,  /* 1 if one is not 0, otherwise 0; integers only */
+    FABRICAST_LXOR = 9, /* 1 if an odd count is not 0, otherwise 0; integers only */
+    /* The names of MPI for the bitwise ones. */
+    FABRICAST_BAND = FABRICAST_AND,
+    FABRICAST_BOR = FABRICAST_OR,
+    FABRICAST_BXOR = FABRICAST_XOR
 } fabricast_reduction;
 
 /* Types of numbers. */
@@ -125,7 +134,7 @@ typedef struct fabricast_process {
 
 /* A message of another member. */
 typedef struct fabricast_message {
-    uint32_t from; /* rank of the sender */
+    uint32_t sender; /* rank */
     size_t length; /* bytes */
     const void *payload;
 } fabricast_message;
@@ -142,6 +151,19 @@ typedef struct fabricast_member_list {
     size_t count;
     const fabricast_member *members;
 } fabricast_member_list;
+
+/* A payload of, or for, one member. */
+typedef struct fabricast_payload {
+    uint32_t rank;
+    size_t length; /* bytes */
+    const void *payload;
+} fabricast_payload;
+
+/* Payloads of members, by rank. */
+typedef struct fabricast_payload_list {
+    size_t count;
+    const fabricast_payload *payloads;
+} fabricast_payload_list;
 
 /* ---- Errors and the version ---- */
 
@@ -288,6 +310,17 @@ fabricast_code fabricast_start_multicast(const fabricast_group *group, const voi
                                          size_t length, size_t *uncertain,
                                          fabricast_request **request);
 
+/* Does what fabricast_multicast does, and names the members.
+ *
+ * uncertain: their ranks, with payloads of length 0; freed with fabricast_payload_list_free. */
+fabricast_code fabricast_multicast_list(const fabricast_group *group, const void *payload,
+                                        size_t length, fabricast_payload_list **uncertain);
+
+/* Starts what fabricast_multicast_list does. */
+fabricast_code fabricast_start_multicast_list(const fabricast_group *group, const void *payload,
+                                              size_t length, fabricast_payload_list **uncertain,
+                                              fabricast_request **request);
+
 /* Sends a message once, without acknowledgement or retry. */
 fabricast_code fabricast_multicast_best_effort(const fabricast_group *group, const void *payload,
                                                size_t length);
@@ -320,7 +353,9 @@ fabricast_code fabricast_on_message(const fabricast_group *group,
  * All participants call the same operations in the same order, and each waits for all others.
  * Operations of one handle run one after another in the order in which their calls began, whichever
  * thread made them. What is sent may be reused when the call returns, also that of a start; the
- * result is written when the end is seen, and may be the place of what was sent. */
+ * result is written when the end is seen, and may be the place of what was sent. Contributions may
+ * have any length; those above 1 MiB run in several steps. A member that joins, or calls something
+ * else, between two steps makes the operation fail everywhere with "OPERATIONS_DIFFER". */
 
 /* Waits until all participants have called it. */
 fabricast_code fabricast_barrier(const fabricast_group *group);
@@ -367,6 +402,51 @@ fabricast_code fabricast_all_gather(const fabricast_group *group, const void *pa
                                     size_t length, void *payloads, uint32_t *ranks,
                                     size_t capacity, size_t *count);
 
+/* ---- Collective operations with lists ----
+ *
+ * They give each payload with its rank and length, which need not be known before. A list is freed
+ * with fabricast_payload_list_free; it stays NULL at members that get nothing. */
+
+/* Waits until all participants have called it, or fabricast_barrier.
+ *
+ * participants: their ranks, with payloads of length 0. */
+fabricast_code fabricast_barrier_list(const fabricast_group *group,
+                                      fabricast_payload_list **participants);
+
+/* Copies a payload of the member `source` to all.
+ *
+ * payload: `length` bytes; not read at the other members.
+ * payloads: the one payload of the source. */
+fabricast_code fabricast_broadcast_list(const fabricast_group *group, uint32_t source,
+                                        const void *payload, size_t length,
+                                        fabricast_payload_list **payloads);
+
+/* Collects payloads of all members at the member `root`.
+ *
+ * payload: `length` bytes, at each member as many as it likes.
+ * payloads: those of all members; NULL at the other members. */
+fabricast_code fabricast_gather(const fabricast_group *group, uint32_t root, const void *payload,
+                                size_t length, fabricast_payload_list **payloads);
+
+/* Collects payloads of all members at every member.
+ *
+ * payload: `length` bytes, at each member as many as it likes. */
+fabricast_code fabricast_all_gather_list(const fabricast_group *group, const void *payload,
+                                         size_t length, fabricast_payload_list **payloads);
+
+/* Gives each member the part that the member `source` has for it.
+ *
+ * parts: `count` parts with the ranks that they are for; not read at the other members.
+ * mine: the part of this member with its rank; an empty list if there is none. */
+fabricast_code fabricast_scatter(const fabricast_group *group, uint32_t source,
+                                 const fabricast_payload *parts, size_t count,
+                                 fabricast_payload_list **mine);
+
+/* Frees a list that a function has returned. */
+void fabricast_payload_list_free(fabricast_payload_list *payloads);
+
+/* ---- Policy and path of operations ---- */
+
 /* Sets what becomes of operations that begin later if a member fails; all members have to choose
  * the same. FABRICAST_FAIL unless set. Takes part first for FABRICAST_FAIL_ALWAYS. */
 fabricast_code fabricast_set_failure_policy(const fabricast_group *group,
@@ -409,6 +489,29 @@ fabricast_code fabricast_start_all_gather(const fabricast_group *group, const vo
                                           size_t length, void *payloads, uint32_t *ranks,
                                           size_t capacity, size_t *count,
                                           fabricast_request **request);
+
+fabricast_code fabricast_start_barrier_list(const fabricast_group *group,
+                                            fabricast_payload_list **participants,
+                                            fabricast_request **request);
+
+fabricast_code fabricast_start_broadcast_list(const fabricast_group *group, uint32_t source,
+                                              const void *payload, size_t length,
+                                              fabricast_payload_list **payloads,
+                                              fabricast_request **request);
+
+fabricast_code fabricast_start_gather(const fabricast_group *group, uint32_t root,
+                                      const void *payload, size_t length,
+                                      fabricast_payload_list **payloads,
+                                      fabricast_request **request);
+
+fabricast_code fabricast_start_all_gather_list(const fabricast_group *group, const void *payload,
+                                               size_t length, fabricast_payload_list **payloads,
+                                               fabricast_request **request);
+
+fabricast_code fabricast_start_scatter(const fabricast_group *group, uint32_t source,
+                                       const fabricast_payload *parts, size_t count,
+                                       fabricast_payload_list **mine,
+                                       fabricast_request **request);
 
 /* Waits until the request has ended. Returns FABRICAST_TIMEOUT if it has not; otherwise what the
  * function that does not start it would have returned, every time. */

@@ -151,7 +151,7 @@ impl<T> Place<T> {
     }
 
     /// Hands a value over to C, which returns it with [`free`].
-    pub(crate) fn put(self, value: T) {
+    pub(crate) fn put(&self, value: T) {
         // SAFETY: checked by `new`.
         unsafe { self.0.write_unaligned(Box::into_raw(Box::new(value))) };
     }

@@ -9,6 +9,7 @@ use crate::failure::{Code, Failure, guard};
 use crate::group::Group;
 use crate::operation::{self, Operation};
 use crate::outcome::{Destination, Outcome};
+use crate::payloads::PayloadList;
 use crate::request::Request;
 use crate::runtime::within;
 use crate::turns::Queue;
@@ -16,7 +17,7 @@ use crate::turns::Queue;
 /// A message, as C reads it. The payload is behind it.
 #[repr(C)]
 pub(crate) struct Message {
-    from: u32,
+    sender: u32,
     length: usize,
     payload: *const c_void,
     owned: Vec<u8>,
@@ -27,8 +28,8 @@ type OnMessage = unsafe extern "C" fn(*const Message, Code, *mut c_void);
 
 impl From<fabricast_client::Message> for Message {
     fn from(message: fabricast_client::Message) -> Self {
-        let fabricast_client::Message { from, payload } = message;
-        Self { from, length: payload.len(), payload: payload.as_ptr().cast(), owned: payload }
+        let fabricast_client::Message { sender, payload } = message;
+        Self { sender, length: payload.len(), payload: payload.as_ptr().cast(), owned: payload }
     }
 }
 
@@ -79,6 +80,29 @@ unsafe fn multicast(
 
 /// # Safety
 ///
+/// Pointers that are not null point to `length` bytes and to room for a handle.
+unsafe fn multicast_list(
+    group: &Group,
+    payload: *const c_void,
+    length: usize,
+    uncertain: *mut *mut PayloadList,
+) -> Result<Operation, Failure> {
+    // SAFETY: as the caller promises.
+    let (payload, place) = unsafe {
+        let payload = arguments::copied(payload.cast::<u8>(), length, "payload")?;
+        (payload, Place::new(uncertain, "uncertain")?)
+    };
+    let members = group.membership.clone();
+    let running = async move {
+        let ranks = members.multicast(&payload).await?.into_iter();
+        Ok(Outcome::Payloads(ranks.map(|rank| (rank, Vec::new())).collect()))
+    };
+    let destination = Destination::List(place);
+    Ok(Operation { queue: Queue::Messages, running: Box::pin(running), destination })
+}
+
+/// # Safety
+///
 /// A pointer that is not null points to `length` bytes.
 unsafe fn multicast_best_effort(
     group: &Group,
@@ -118,6 +142,31 @@ unsafe extern "C" fn fabricast_start_multicast(
     // SAFETY: as above, until the request has ended or is freed.
     unsafe {
         operation::start(group, request, |group| multicast(group, payload, length, uncertain))
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fabricast_multicast_list(
+    group: *const Group,
+    payload: *const c_void,
+    length: usize,
+    uncertain: *mut *mut PayloadList,
+) -> Code {
+    // SAFETY: the caller promises a valid handle, `length` bytes, and room for a handle.
+    unsafe { operation::run(group, |group| multicast_list(group, payload, length, uncertain)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fabricast_start_multicast_list(
+    group: *const Group,
+    payload: *const c_void,
+    length: usize,
+    uncertain: *mut *mut PayloadList,
+    request: *mut *mut Request,
+) -> Code {
+    // SAFETY: as above, until the request has ended or is freed.
+    unsafe {
+        operation::start(group, request, |group| multicast_list(group, payload, length, uncertain))
     }
 }
 

@@ -88,6 +88,11 @@ fn read_reduction(number: c_int) -> Result<Reduction, Failure> {
         2 => Ok(Reduction::Max),
         3 => Ok(Reduction::And),
         4 => Ok(Reduction::Or),
+        5 => Ok(Reduction::Xor),
+        6 => Ok(Reduction::Product),
+        7 => Ok(Reduction::LogicalAnd),
+        8 => Ok(Reduction::LogicalOr),
+        9 => Ok(Reduction::LogicalXor),
         _ => Err(Failure::argument(format!("reduction {number} is no reduction"))),
     }
 }

@@ -5,8 +5,9 @@ use std::pin::Pin;
 
 use fabricast_client::Payloads;
 
-use crate::arguments;
+use crate::arguments::{self, Place};
 use crate::failure::{Code, Failure};
+use crate::payloads::PayloadList;
 
 /// The run of an operation, until its end.
 pub(crate) type Running = Pin<Box<dyn Future<Output = Result<Outcome, Failure>> + Send>>;
@@ -39,6 +40,8 @@ pub(crate) enum Destination {
         count: *mut usize,
     },
     Count(*mut usize),
+    /// Room for a list of payloads of any lengths.
+    List(Place<PayloadList>),
 }
 
 // SAFETY: the pointers are for whoever waits for the operation; the program promises that they stay
@@ -87,12 +90,16 @@ impl Destination {
                 }
                 Ok(())
             }
+            (Self::List(place), Outcome::Payloads(found)) => {
+                place.put(found.into());
+                Ok(())
+            }
             (Self::Count(to), Outcome::Count(count)) => {
                 // SAFETY: as the caller promises.
                 unsafe { arguments::write_optional(*to, count) };
                 Ok(())
             }
-            (Self::Bytes { .. } | Self::Payloads { .. } | Self::Count(_), _) => {
+            (Self::Bytes { .. } | Self::Payloads { .. } | Self::Count(_) | Self::List(_), _) => {
                 Err(Failure::new(Code::Internal, "an operation has a result of another kind"))
             }
         }

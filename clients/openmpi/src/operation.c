@@ -56,7 +56,8 @@ operation_t *new_operation(kind_t kind, size_t length)
     operation->kind = kind;
     operation->length = length;
     operation->unit = 1;
-    operation->most = FABRICAST_PAYLOAD_MAX;
+    /* The library continues a broadcast of a full segment with another one, which may be empty. */
+    operation->most = kind == BCAST ? FABRICAST_PAYLOAD_MAX - 8 : FABRICAST_PAYLOAD_MAX;
     return operation;
 }
 

@@ -1,12 +1,24 @@
 """A group that the process is a member of."""
 
-from contextlib import nullcontext
-from typing import Dict, Iterator, List, NamedTuple, Optional
+import ctypes
+import threading
+import time
+from collections import deque
+from ctypes import POINTER, c_size_t, c_void_p
+from typing import (
+    TYPE_CHECKING, Any, Callable, Deque, Dict, Iterator, List, Mapping, NamedTuple, Optional, Union,
+)
 
-import grpc
+from .library import (
+    SLICE_MS, Code, Handle, MemberList, MessageStruct, PayloadList, PayloadStruct, Request, check, load,
+)
+from .numbers import Contribution, Numbers, Payload, Reduction, payload_of, reduction_number
 
-from .errors import Detached, of_call
-from .part import Message, Part
+if TYPE_CHECKING:
+    from .client import Client
+
+_SURVIVORS = 1
+_NO_TIME = 0
 
 
 class Member(NamedTuple):
@@ -17,177 +29,389 @@ class Member(NamedTuple):
     process: str
 
 
+class Message(NamedTuple):
+    """A message of another member; sender is its rank."""
+
+    sender: int
+    payload: bytes
+
+
 class Group:
     """A membership of this process. It ends with `leave` or with the process.
 
     Sending, receiving and collective operations take part implicitly; others do not wait for members that do
-    not take part. A message is bytes, of at most 1 MiB.
+    not take part. A message has at most 1 MiB; contributions to operations may have any length.
 
     All participants call the same operations in the same order, and each call waits for all others. A member
     that fails before it has contributed makes an operation fail everywhere, with MembersFailed, or is left out
     if all have passed survivors=True.
 
-    numbers: a list, all int or all float. dtype: i32, i64 (default for int), u32, u64, f32, f64 (default for
-    float). reduction: sum, min, max, and for integers also and, or.
+    payload: bytes, or an object with the buffer protocol. numbers: a list or tuple of int or float, or an
+    array.array, memoryview or array of numpy, whose type the result has. dtype: i32, i64 (default for int),
+    u32, u64, f32, f64 (default for float), or the name or type of numpy. reduction: fabricast.SUM or another,
+    or its name.
     """
 
-    def __init__(self, client, membership):
-        self._client = client
-        self._part = None
-        self.name = membership.group
-        self.rank = membership.pn
+    def __init__(self, client: "Client", handle: Handle) -> None:
+        self._client, self._handle = client, handle
+        self._policy = threading.Lock()
+        self._fetched: Deque[Message] = deque()
+        self._fetching = threading.Lock()
+        with handle as group:
+            library = load()
+            self.name: str = library.fabricast_group_name(group).decode()
+            self.rank: int = library.fabricast_group_rank(group)
+
+    def __repr__(self) -> str:
+        return f"<fabricast.Group {self.name!r} rank={self.rank} process={self._client.process!r}>"
+
+    @property
+    def path(self) -> str:
+        """Path of messages and operations now: agent, direct, or direct with multicast."""
+        with self._handle as group:
+            path: bytes = load().fabricast_path(group)
+            return path.decode()
+
+    @property
+    def combined_by_switches(self) -> int:
+        """Number of operations that switches have combined since this process takes part."""
+        with self._handle as group:
+            return int(load().fabricast_combined_by_switches(group))
 
     def members(self) -> List[Member]:
         """Lists the present members by rank."""
-        answer = self._call("ListMembers")
-        return _members(answer)
+        found = POINTER(MemberList)()
+        with self._handle as group:
+            check(load().fabricast_members(group, ctypes.byref(found)))
+        return _members(found)
 
     def size(self) -> int:
         """Counts the present members."""
         return len(self.members())
 
-    def watch_members(self) -> Iterator[List[Member]]:
+    def watch_members(self, timeout: Optional[float] = None) -> Iterator[List[Member]]:
         """Yields all members by rank: the present ones at once, then all again after every change.
 
-        Ends with NotAMember when the membership of this process has ended.
+        Ends with NotAMember when the membership of this process has ended, and without an error if nothing
+        has changed for `timeout` seconds.
         """
-        self._client._check()
-        calls, session = self._client._calls, self._client._session
-        news = calls.stream("WatchMembers", session=session, group=self.name)
+        pointer = c_void_p()
+        with self._handle as group:
+            check(load().fabricast_watch_members(group, ctypes.byref(pointer)))
+        handle = Handle("watch", pointer)
+        self._client._add(handle)
         try:
-            for answer in news:
-                yield _members(answer)
-        except grpc.RpcError as error:
-            raise of_call(error, self.name) from None
+            while True:
+                found = POINTER(MemberList)()
+                wait = lambda watch, ms: load().fabricast_watch_next(watch, ms, ctypes.byref(found))
+                if not _within(handle, timeout, wait):
+                    return
+                yield _members(found)
         finally:
-            news.cancel()
-        raise Detached("the agent has ended the watch")
+            self._client._close(handle)
 
-    def leave(self):
+    def leave(self) -> None:
         """Leaves the group; the process stays attached."""
-        self._call("LeaveGroup")
+        with self._handle as group:
+            check(load().fabricast_leave(group))
 
-    def take_part(self):
+    def take_part(self) -> None:
         """Takes part from now on, until the process leaves or detaches; call it early to miss no message."""
-        self._taken().wait_for(1, None)
+        with self._handle as group:
+            check(load().fabricast_take_part(group))
+
+    def participants(self) -> List[int]:
+        """Lists the ranks that take part, as far as this process knows: every operation includes them."""
+        count, capacity = c_size_t(), 64
+        with self._handle as group:
+            while True:
+                ranks = (ctypes.c_uint32 * capacity)()
+                code = load().fabricast_participants(group, ranks, capacity, ctypes.byref(count))
+                if count.value <= capacity:
+                    check(code)
+                    return list(ranks[: count.value])
+                capacity = count.value
 
     def wait_for(self, count: int, timeout: Optional[float] = None) -> Optional[List[int]]:
         """Waits until `count` members take part; returns their ranks, or None after `timeout` seconds."""
-        return self._taken().wait_for(count, timeout)
+        wait = lambda group, ms: load().fabricast_wait_for(group, count, ms)
+        return self.participants() if _within(self._handle, timeout, wait) else None
 
-    def multicast(self, payload: bytes) -> List[int]:
+    def multicast(self, payload: Payload) -> List[int]:
         """Sends a message to all other participants and waits until all have it.
 
         Returns the ranks that stopped taking part meanwhile; they may have it or not.
         """
-        return list(self._send(payload).unknown_pns)
+        return self._start_multicast(payload).wait()
 
-    def multicast_best_effort(self, payload: bytes):
+    def multicast_best_effort(self, payload: Payload) -> None:
         """Sends a message once, without acknowledgement or retry."""
-        self._send(payload, best_effort=True)
+        sent, length = payload_of(payload)
+        with self._handle as group:
+            check(load().fabricast_multicast_best_effort(group, sent, length))
 
     def receive(self, timeout: Optional[float] = None) -> Optional[Message]:
         """Returns the next message of another member, or None after `timeout` seconds."""
-        return self._taken().receive(timeout)
+        while self._fetch(timeout, lambda: False):
+            try:
+                return self._fetched.popleft()
+            except IndexError:
+                pass  # another thread took it
+        return None
 
-    def barrier(self, survivors=False) -> List[int]:
+    def barrier(self, survivors: bool = False) -> List[int]:
         """Waits until all participants have called it; returns their ranks."""
-        return list(self._run("BARRIER", survivors).participants)
+        return self._start_barrier(survivors).wait()
 
-    def broadcast(self, source: int, payload: bytes = b"", survivors=False) -> bytes:
+    def broadcast(self, source: int, payload: Payload = b"", survivors: bool = False) -> bytes:
         """Returns the payload of the member `source`; that of the others is ignored."""
-        mine = payload if self.rank == source else b""
-        return self._run("BROADCAST", survivors, peer=source, payload=mine).payload
+        return self._start_broadcast(source, payload, survivors).wait()
 
-    def reduce(self, root: int, numbers, reduction="sum", dtype=None, survivors=False):
+    def reduce(
+        self,
+        root: int,
+        numbers: Numbers,
+        reduction: Union[Reduction, str] = Reduction.SUM,
+        dtype: Optional[Any] = None,
+        survivors: bool = False,
+    ) -> Optional[Numbers]:
         """Combines the numbers of all members at the member `root`; returns None at the others."""
-        fields = _combining(numbers, reduction, dtype)
-        result = self._run("REDUCE", survivors, peer=root, **fields)
-        return _numbers(result) if self.rank == root else None
+        return self._start_reduce(root, numbers, reduction, dtype, survivors).wait()
 
-    def all_reduce(self, numbers, reduction="sum", dtype=None, survivors=False) -> list:
+    def all_reduce(
+        self,
+        numbers: Numbers,
+        reduction: Union[Reduction, str] = Reduction.SUM,
+        dtype: Optional[Any] = None,
+        survivors: bool = False,
+    ) -> Numbers:
         """Combines the numbers of all members; all get the result."""
-        return _numbers(self._run("ALL_REDUCE", survivors, **_combining(numbers, reduction, dtype)))
+        return self._start_all_reduce(numbers, reduction, dtype, survivors).wait()
 
-    def gather(self, root: int, payload: bytes, survivors=False) -> Optional[Dict[int, bytes]]:
+    def gather(
+        self, root: int, payload: Payload, survivors: bool = False
+    ) -> Optional[Dict[int, bytes]]:
         """Collects the payloads of all members by rank at the member `root`; None at the others."""
-        result = self._run("GATHER", survivors, peer=root, payload=payload)
-        return _parts(result) if self.rank == root else None
+        return self._start_gather(root, payload, survivors).wait()
 
-    def scatter(self, source: int, parts: Optional[Dict[int, bytes]] = None, survivors=False):
+    def scatter(
+        self, source: int, parts: Optional[Mapping[int, Payload]] = None, survivors: bool = False
+    ) -> Optional[bytes]:
         """Returns the part that the member `source` has for this member, or None."""
-        mine = parts if parts and self.rank == source else {}
-        own = [{"pn": rank, "payload": payload} for rank, payload in mine.items()]
-        result = self._run("SCATTER", survivors, peer=source, parts=own)
-        return result.payload if result.HasField("payload") else None
+        return self._start_scatter(source, parts, survivors).wait()
 
-    def all_gather(self, payload: bytes, survivors=False) -> Dict[int, bytes]:
+    def all_gather(self, payload: Payload, survivors: bool = False) -> Dict[int, bytes]:
         """Collects the payloads of all members by rank, at every member."""
-        return _parts(self._run("ALL_GATHER", survivors, payload=payload))
+        return self._start_all_gather(payload, survivors).wait()
 
-    def scan(self, numbers, reduction="sum", dtype=None, survivors=False) -> list:
+    def scan(
+        self,
+        numbers: Numbers,
+        reduction: Union[Reduction, str] = Reduction.SUM,
+        dtype: Optional[Any] = None,
+        survivors: bool = False,
+    ) -> Numbers:
         """Combines the numbers of the members up to this one, by rank."""
-        return _numbers(self._run("SCAN", survivors, **_combining(numbers, reduction, dtype)))
+        return self._start_scan(numbers, reduction, dtype, survivors).wait()
 
-    def _taken(self):
-        if self._part is None:
-            self._client._check()
-            memory = self._client._shared()
-            self._part = Part(self._client._calls, self._client._session, self.name, memory)
-            self._client._parts.append(self._part)
-        # The agent has registered this member once it names the first participants.
-        self._part.wait_for(1, None)
-        return self._part
+    def _fetch(self, timeout: Optional[float], is_cancelled: Callable[[], bool]) -> bool:
+        """Waits until a message is in the queue of this object; returns False if none came.
 
-    def _run(self, kind, survivors, **fields):
-        self._taken()
-        policy = "SURVIVORS" if survivors else "FAIL"
-        operation = dict(
-            fields, kind=f"OPERATION_KIND_{kind}", on_failure=f"FAILURE_POLICY_{policy}"
+        One thread at a time waits in the library: a message that comes to a thread whose call was cancelled
+        is seen by the next one.
+        """
+        wait = lambda group, ms: self._fetch_once(group, ms)
+        return _within(self._handle, timeout, wait, is_cancelled)
+
+    def _fetch_once(self, group: c_void_p, wait_ms: int) -> int:
+        with self._fetching:
+            if self._fetched:
+                return Code.OK
+            found = POINTER(MessageStruct)()
+            code: int = load().fabricast_receive(group, wait_ms, ctypes.byref(found))
+            if code == Code.OK:
+                message = found.contents
+                payload = ctypes.string_at(message.payload, message.length)
+                self._fetched.append(Message(message.sender, payload))
+                load().fabricast_message_free(found)
+            return code
+
+    def _start_multicast(self, payload: Payload) -> "Request[List[int]]":
+        sent, length = payload_of(payload)
+        found = POINTER(PayloadList)()
+        return Request(
+            self._handle,
+            lambda lib, group, place: lib.fabricast_start_multicast_list(
+                group, sent, length, ctypes.byref(found), place
+            ),
+            lambda: list(_payloads(found) or {}),
         )
-        return self._through_memory(operation)
 
-    def _send(self, payload, **fields):
-        self._taken()
-        memory = self._client._shared()
-        with memory.lent(payload) if memory else nullcontext() as range:
-            where = {"shared_payload": range} if range else {"payload": payload}
-            return self._call("SendMessage", None, **where, **fields)
+    def _start_barrier(self, survivors: bool) -> "Request[List[int]]":
+        found = POINTER(PayloadList)()
+        return self._start(
+            survivors,
+            lambda lib, group, place: lib.fabricast_start_barrier_list(
+                group, ctypes.byref(found), place
+            ),
+            lambda: list(_payloads(found) or {}),
+        )
 
-    def _through_memory(self, operation):
-        memory, calls = self._client._shared(), self._client._calls
-        if not memory:
-            return self._call("RunOperation", None, operation=operation).result
-        encoded = calls.request("RunOperation", operation=operation).operation.SerializeToString()
-        with memory.lent(encoded) as range:
-            where = {"shared_operation": range} if range else {"operation": operation}
-            answer = self._call("RunOperation", None, **where)
-        if answer.HasField("shared_result"):
-            encoded = memory.take(answer.shared_result)
-            return calls.read_answer("RunOperation", "result", encoded)
-        return answer.result
+    def _start_broadcast(
+        self, source: int, payload: Payload, survivors: bool
+    ) -> "Request[bytes]":
+        sent, length = payload_of(payload if self.rank == source else b"")
+        found = POINTER(PayloadList)()
+        return self._start(
+            survivors,
+            lambda lib, group, place: lib.fabricast_start_broadcast_list(
+                group, source, sent, length, ctypes.byref(found), place
+            ),
+            lambda: (_payloads(found) or {})[source],
+        )
 
-    def _call(self, method, *timeout, **fields):
-        return self._client._call(method, self.name, *timeout, group=self.name, **fields)
+    def _start_gather(
+        self, root: int, payload: Payload, survivors: bool
+    ) -> "Request[Optional[Dict[int, bytes]]]":
+        sent, length = payload_of(payload)
+        found = POINTER(PayloadList)()
+        return self._start(
+            survivors,
+            lambda lib, group, place: lib.fabricast_start_gather(
+                group, root, sent, length, ctypes.byref(found), place
+            ),
+            lambda: _payloads(found),
+        )
+
+    def _start_all_gather(
+        self, payload: Payload, survivors: bool
+    ) -> "Request[Dict[int, bytes]]":
+        sent, length = payload_of(payload)
+        found = POINTER(PayloadList)()
+        return self._start(
+            survivors,
+            lambda lib, group, place: lib.fabricast_start_all_gather_list(
+                group, sent, length, ctypes.byref(found), place
+            ),
+            lambda: _payloads(found) or {},
+        )
+
+    def _start_scatter(
+        self, source: int, parts: Optional[Mapping[int, Payload]], survivors: bool
+    ) -> "Request[Optional[bytes]]":
+        mine = dict(parts) if parts and self.rank == source else {}
+        kept = [payload_of(payload) for payload in mine.values()]
+        wire = (PayloadStruct * len(mine))(
+            *(
+                PayloadStruct(rank, length, ctypes.cast(sent, c_void_p))
+                for rank, (sent, length) in zip(mine, kept)
+            )
+        )
+        found = POINTER(PayloadList)()
+        return self._start(
+            survivors,
+            lambda lib, group, place: lib.fabricast_start_scatter(
+                group, source, wire, len(mine), ctypes.byref(found), place
+            ),
+            lambda: (_payloads(found) or {}).get(self.rank),
+        )
+
+    def _start_reduce(
+        self,
+        root: int,
+        numbers: Numbers,
+        reduction: Union[Reduction, str],
+        dtype: Optional[Any],
+        survivors: bool,
+    ) -> "Request[Optional[Numbers]]":
+        how, it = reduction_number(reduction), Contribution(numbers, dtype)
+        return self._start(
+            survivors,
+            lambda lib, group, place: lib.fabricast_start_reduce(
+                group, root, how, it.kind, it.sent, it.place, it.count, place
+            ),
+            lambda: it.result() if self.rank == root else None,
+        )
+
+    def _start_all_reduce(
+        self,
+        numbers: Numbers,
+        reduction: Union[Reduction, str],
+        dtype: Optional[Any],
+        survivors: bool,
+    ) -> "Request[Numbers]":
+        how, it = reduction_number(reduction), Contribution(numbers, dtype)
+        return self._start(
+            survivors,
+            lambda lib, group, place: lib.fabricast_start_all_reduce(
+                group, how, it.kind, it.sent, it.place, it.count, place
+            ),
+            it.result,
+        )
+
+    def _start_scan(
+        self,
+        numbers: Numbers,
+        reduction: Union[Reduction, str],
+        dtype: Optional[Any],
+        survivors: bool,
+    ) -> "Request[Numbers]":
+        how, it = reduction_number(reduction), Contribution(numbers, dtype)
+        return self._start(
+            survivors,
+            lambda lib, group, place: lib.fabricast_start_scan(
+                group, how, it.kind, it.sent, it.place, it.count, place
+            ),
+            it.result,
+        )
+
+    def _start(
+        self, survivors: bool, start: Callable[[ctypes.CDLL, c_void_p, Any], int], result: Any
+    ) -> "Request[Any]":
+        def with_policy(library: ctypes.CDLL, group: c_void_p, place: Any) -> int:
+            check(library.fabricast_set_failure_policy(group, _SURVIVORS if survivors else 0))
+            return start(library, group, place)
+
+        with self._policy:
+            return Request(self._handle, with_policy, result)
 
 
-def _members(answer):
-    return [Member(member.pn, member.node, member.process) for member in answer.members]
+def _within(
+    handle: Handle,
+    timeout: Optional[float],
+    wait: Callable[[c_void_p, int], int],
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Calls a function that waits until it succeeds; returns False after `timeout` seconds.
+
+    wait: waits for so many milliseconds.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    with handle as pointer:
+        while True:
+            left = SLICE_MS if end is None else int((end - time.monotonic()) * 1000)
+            code = wait(pointer, max(_NO_TIME, min(left, SLICE_MS)))
+            if code != Code.TIMEOUT:
+                check(code)
+                return True
+            handle.check_open()
+            if left <= 0 or is_cancelled():
+                return False
 
 
-def _combining(numbers, reduction, dtype):
-    numbers = list(numbers)
-    if dtype is None:
-        dtype = "f64" if any(isinstance(number, float) for number in numbers) else "i64"
-    return {
-        "reduction": f"REDUCTION_{reduction.upper()}",
-        "numbers": {dtype: {"numbers": numbers}},
-    }
+def _members(found: Any) -> List[Member]:
+    try:
+        every = (found.contents.members[at] for at in range(found.contents.count))
+        return [Member(one.rank, one.node.decode(), one.process.decode()) for one in every]
+    finally:
+        load().fabricast_member_list_free(found)
 
 
-def _numbers(result):
-    return list(getattr(result.numbers, result.numbers.WhichOneof("kind")).numbers)
-
-
-def _parts(result):
-    return {part.pn: part.payload for part in result.parts}
+def _payloads(found: Any) -> Optional[Dict[int, bytes]]:
+    if not found:
+        return None
+    try:
+        every = (found.contents.payloads[at] for at in range(found.contents.count))
+        return {one.rank: ctypes.string_at(one.payload, one.length) for one in every}
+    finally:
+        load().fabricast_payload_list_free(found)

@@ -185,7 +185,7 @@ async fn read(
                     Err(what) => return End::BadPayload(what),
                 };
                 // The receiver is dropped together with this task.
-                let _ = message_sender.send(Message { from: from_pn, payload });
+                let _ = message_sender.send(Message { sender: from_pn, payload });
             }
             None => {} // an event that this version does not know
         }

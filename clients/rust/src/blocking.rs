@@ -17,6 +17,7 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -203,6 +204,15 @@ impl Group {
     /// As there.
     pub fn receive(&self) -> Result<Message, Error> {
         block_on(&self.runtime, self.group.receive())
+    }
+
+    /// As [`crate::Group::receive_timeout`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn receive_timeout(&self, timeout: Duration) -> Result<Option<Message>, Error> {
+        block_on(&self.runtime, self.group.receive_timeout(timeout))
     }
 
     /// As [`crate::Group::combined_by_switches`].

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use fabricast_proto::v1;
 use tokio::sync::OnceCell;
@@ -179,6 +180,17 @@ impl Group {
     /// As [`Self::take_part`], once everything that came before the end has been received.
     pub async fn receive(&self) -> Result<Message, Error> {
         self.part().await?.receive().await
+    }
+
+    /// Waits for the next message as [`Self::receive`], but not longer than `timeout`: `None` then.
+    /// Takes part first, which the timeout does not bound.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::receive`].
+    pub async fn receive_timeout(&self, timeout: Duration) -> Result<Option<Message>, Error> {
+        let part = self.part().await?;
+        tokio::time::timeout(timeout, part.receive()).await.ok().transpose()
     }
 
     /// Counts the operations of this process that switches have combined since it takes part. The

@@ -33,6 +33,7 @@ mod memory;
 mod operations;
 mod part;
 mod part_state;
+mod segments;
 mod session;
 mod settings;
 

@@ -6,6 +6,7 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::OperationKind as Kind;
 use fabricast_proto::v1::numbers::Kind as Numbers;
 
+use crate::segments::other_type;
 use crate::{Error, Group};
 
 /// Function that combines numbers, element by element.
@@ -17,10 +18,20 @@ pub enum Reduction {
     Min,
     /// Maximum.
     Max,
-    /// Bitwise AND; integers only.
+    /// Bitwise AND (`MPI_BAND`); integers only.
     And,
-    /// Bitwise OR; integers only.
+    /// Bitwise OR (`MPI_BOR`); integers only.
     Or,
+    /// Bitwise exclusive OR (`MPI_BXOR`); integers only.
+    Xor,
+    /// Product (`MPI_PROD`); integers wrap around, floats are multiplied in the order of ranks.
+    Product,
+    /// 1 if all numbers are not 0 (`MPI_LAND`), otherwise 0; integers only.
+    LogicalAnd,
+    /// 1 if one number is not 0 (`MPI_LOR`), otherwise 0; integers only.
+    LogicalOr,
+    /// 1 if an odd count of numbers is not 0 (`MPI_LXOR`), otherwise 0; integers only.
+    LogicalXor,
 }
 
 /// Payloads of members, by rank.
@@ -70,13 +81,23 @@ impl Reduction {
             Self::Max => v1::Reduction::Max,
             Self::And => v1::Reduction::And,
             Self::Or => v1::Reduction::Or,
+            Self::Xor => v1::Reduction::Xor,
+            Self::Product => v1::Reduction::Product,
+            Self::LogicalAnd => v1::Reduction::LogicalAnd,
+            Self::LogicalOr => v1::Reduction::LogicalOr,
+            Self::LogicalXor => v1::Reduction::LogicalXor,
         };
         wire.into()
     }
 }
 
 /// All participants call the same operations in the same order, and each call waits for all others.
-/// A call whose future is dropped still counts; the next one is refused until it has ended.
+/// Payloads and numbers may have any length: what is longer than 1 MiB runs in segments. A member
+/// that joins, or calls something else, between two segments makes the operation fail everywhere
+/// with `OPERATIONS_DIFFER`.
+///
+/// A call whose future is dropped still counts; the next one is refused until it has ended. One that
+/// runs in segments is not continued then, and fails at the others when this member calls the next.
 ///
 /// A member that fails before it has contributed makes an operation fail everywhere, with
 /// [`Error::MembersFailed`], or is left out if all have called it through
@@ -117,9 +138,8 @@ impl Group {
     ///
     /// As listed at the top of this block.
     pub async fn broadcast(&self, source: u32, payload: &[u8]) -> Result<Vec<u8>, Error> {
-        let payload = if self.rank == source { payload.to_vec() } else { Vec::new() };
-        let operation = v1::GroupOperation { payload, ..operation(Kind::Broadcast, source) };
-        Ok(self.run(operation).await?.payload.unwrap_or_default())
+        let payload = if self.rank == source { payload } else { &[] };
+        self.broadcast_segments(operation(Kind::Broadcast, source), payload).await
     }
 
     /// Combines the numbers of all members; only the member `root` gets the result.
@@ -133,9 +153,9 @@ impl Group {
         reduction: Reduction,
         numbers: &[N],
     ) -> Result<Option<Vec<N>>, Error> {
-        let operation = combining(operation(Kind::Reduce, root), reduction, numbers);
-        let found = self.run(operation).await?;
-        (self.rank == root).then(|| combined(found)).transpose()
+        let found =
+            self.combine_segments(combining(Kind::Reduce, root, reduction), numbers).await?;
+        (self.rank == root).then(|| found.ok_or_else(other_type)).transpose()
     }
 
     /// Combines the numbers of all members; all get the result.
@@ -148,8 +168,8 @@ impl Group {
         reduction: Reduction,
         numbers: &[N],
     ) -> Result<Vec<N>, Error> {
-        let operation = combining(operation(Kind::AllReduce, 0), reduction, numbers);
-        combined(self.run(operation).await?)
+        let operation = combining(Kind::AllReduce, 0, reduction);
+        self.combine_segments(operation, numbers).await?.ok_or_else(other_type)
     }
 
     /// Collects the payloads of all members, by rank, at the member `root`; `None` at the others.
@@ -158,10 +178,8 @@ impl Group {
     ///
     /// As listed at the top of this block.
     pub async fn gather(&self, root: u32, payload: &[u8]) -> Result<Option<Payloads>, Error> {
-        let payload = payload.to_vec();
-        let operation = v1::GroupOperation { payload, ..operation(Kind::Gather, root) };
-        let found = self.run(operation).await?;
-        Ok((self.rank == root).then(|| parts(found)))
+        let found = self.gather_segments(operation(Kind::Gather, root), payload).await?;
+        Ok((self.rank == root).then_some(found))
     }
 
     /// Returns the part that the member `source` has for this member, if any; the parts of the
@@ -175,12 +193,8 @@ impl Group {
         source: u32,
         parts: &[(u32, Vec<u8>)],
     ) -> Result<Option<Vec<u8>>, Error> {
-        let mine = parts.iter().filter(|_| self.rank == source);
-        let part =
-            |(pn, payload): &(u32, Vec<u8>)| v1::RankPayload { pn: *pn, payload: payload.clone() };
-        let parts = mine.map(part).collect();
-        let operation = v1::GroupOperation { parts, ..operation(Kind::Scatter, source) };
-        Ok(self.run(operation).await?.payload)
+        let parts = if self.rank == source { parts } else { &[] };
+        self.scatter_segments(operation(Kind::Scatter, source), parts).await
     }
 
     /// Collects the payloads of all members, by rank, at every member.
@@ -189,9 +203,7 @@ impl Group {
     ///
     /// As listed at the top of this block.
     pub async fn all_gather(&self, payload: &[u8]) -> Result<Payloads, Error> {
-        let payload = payload.to_vec();
-        let operation = v1::GroupOperation { payload, ..operation(Kind::AllGather, 0) };
-        Ok(parts(self.run(operation).await?))
+        self.gather_segments(operation(Kind::AllGather, 0), payload).await
     }
 
     /// Combines the numbers of the members up to this one, by rank.
@@ -204,10 +216,15 @@ impl Group {
         reduction: Reduction,
         numbers: &[N],
     ) -> Result<Vec<N>, Error> {
-        combined(self.run(combining(operation(Kind::Scan, 0), reduction, numbers)).await?)
+        let operation = combining(Kind::Scan, 0, reduction);
+        self.combine_segments(operation, numbers).await?.ok_or_else(other_type)
     }
 
-    async fn run(&self, operation: v1::GroupOperation) -> Result<v1::OperationResult, Error> {
+    /// Runs one operation of the message layer.
+    pub(crate) async fn run(
+        &self,
+        operation: v1::GroupOperation,
+    ) -> Result<v1::OperationResult, Error> {
         let part = self.part().await?;
         let on_failure =
             if self.survivors { v1::FailurePolicy::Survivors } else { v1::FailurePolicy::Fail };
@@ -227,21 +244,6 @@ fn operation(kind: Kind, peer: u32) -> v1::GroupOperation {
     v1::GroupOperation { kind: kind.into(), peer, ..Default::default() }
 }
 
-fn combining<N: Number>(
-    operation: v1::GroupOperation,
-    reduction: Reduction,
-    numbers: &[N],
-) -> v1::GroupOperation {
-    let numbers = Some(v1::Numbers { kind: Some(N::to_wire(numbers)) });
-    v1::GroupOperation { reduction: reduction.wire(), numbers, ..operation }
-}
-
-/// Extracts the numbers of an answer, which has the type of the request.
-fn combined<N: Number>(found: v1::OperationResult) -> Result<Vec<N>, Error> {
-    let numbers = found.numbers.and_then(|numbers| numbers.kind).and_then(N::from_wire);
-    numbers.ok_or_else(|| Error::bad_answer("the agent has answered with numbers of another type"))
-}
-
-fn parts(found: v1::OperationResult) -> Payloads {
-    found.parts.into_iter().map(|part| (part.pn, part.payload)).collect()
+fn combining(kind: Kind, peer: u32, reduction: Reduction) -> v1::GroupOperation {
+    v1::GroupOperation { reduction: reduction.wire(), ..operation(kind, peer) }
 }

@@ -8,7 +8,7 @@ use crate::Error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Rank of the sender.
-    pub from: u32,
+    pub sender: u32,
     /// Bytes that were sent.
     pub payload: Vec<u8>,
 }

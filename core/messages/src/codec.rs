@@ -21,6 +21,9 @@ use writer::Writer;
 /// First bytes of every packet; packets without it belong to others.
 const MARK: [u8; 8] = *b"\x89FCmsg1\n";
 
+/// Bit of the byte of a call's reduction: the place in a long operation follows.
+const IS_SEGMENT: u8 = 0x80;
+
 /// Reason why bytes cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {

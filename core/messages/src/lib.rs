@@ -26,10 +26,11 @@ pub use frame::{
 };
 pub use message_layer::{MemberId, MessageLayer};
 pub use operation::{
-    Answer, Call, Gathered, Item, Kind, OnFailure, Operation, OperationError, Outcome,
+    Answer, Call, Gathered, Item, Kind, OnFailure, Operation, OperationError, Outcome, Segment,
+    Terms,
 };
 pub use outputs::{
     Limits, Mode, OpenError, Output, Place, PlaceNeighbor, SendError, SendId, StartError,
 };
-pub use switches::{Offer, Run, Wide, Work};
+pub use switches::{Combination, Offer, Run, Wide, Work};
 pub use values::{Reduction, ReductionError, Values};

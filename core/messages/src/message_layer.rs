@@ -13,7 +13,7 @@ use fabricast_groups::{Gn, Moment, Pn};
 
 use crate::frame::{Frame, Life, Notice, Packet};
 use crate::member_endpoint::MemberEndpoint;
-use crate::operation::{OnFailure, Operation};
+use crate::operation::{Operation, Terms};
 use crate::outputs::{Limits, Mode, OpenError, Output, Place, SendError, SendId, StartError};
 use crate::switches::{Offer, Wide};
 
@@ -213,9 +213,10 @@ impl MessageLayer {
         now: Moment,
         member: MemberId,
         operation: &Operation,
-        on_failure: OnFailure,
+        terms: impl Into<Terms>,
     ) -> Result<(), StartError> {
-        self.work(now, member, |endpoint| endpoint.operate(now, operation, on_failure))
+        let terms = terms.into();
+        self.work(now, member, |endpoint| endpoint.operate(now, operation, terms))
             .unwrap_or(Err(StartError::NotOpen { gn: member.gn, pn: member.pn }))
     }
 

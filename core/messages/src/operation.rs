@@ -79,6 +79,32 @@ pub enum OnFailure {
     Survivors,
 }
 
+/// Place of an operation in a long one, which callers cut into segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// Number of the segment, from 0.
+    pub number: u32,
+    /// Way in which it is cut, as the callers number them: count of segments, or their length; 0 if
+    /// it is not cut.
+    pub cut: u32,
+}
+
+/// Terms of a call in which all members must agree, beside its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Effect of failed members.
+    pub on_failure: OnFailure,
+    /// Place in a long operation.
+    pub segment: Segment,
+}
+
+impl From<OnFailure> for Terms {
+    /// Terms of an operation that is not cut.
+    fn from(on_failure: OnFailure) -> Self {
+        Self { on_failure, segment: Segment::default() }
+    }
+}
+
 /// Kinds of operations, without their contributions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -111,6 +137,8 @@ pub struct Call {
     pub reduction: Reduction,
     /// Effect of failed members.
     pub on_failure: OnFailure,
+    /// Place in a long operation: members that are at different segments must not combine them.
+    pub segment: Segment,
 }
 
 impl fmt::Display for Call {
@@ -134,8 +162,13 @@ impl fmt::Display for Call {
             Kind::Barrier | Kind::AllGather => {}
         }
         match self.on_failure {
-            OnFailure::Fail => Ok(()),
-            OnFailure::Survivors => out.write_str(" among survivors"),
+            OnFailure::Fail => {}
+            OnFailure::Survivors => out.write_str(" among survivors")?,
+        }
+        match self.segment {
+            Segment { number: 0, cut: 0 } => Ok(()),
+            Segment { number, cut: 0 } => write!(out, ", segment {number}"),
+            Segment { number, cut } => write!(out, ", segment {number} of cut {cut}"),
         }
     }
 }
@@ -147,6 +180,15 @@ pub enum Item {
     Bytes(Arc<[u8]>),
     /// Numbers to be combined in order.
     Values(Values),
+}
+
+impl Item {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Values(values) => values.bytes(),
+        }
+    }
 }
 
 /// Contributions on their way to the root, and the result.
@@ -219,7 +261,7 @@ fn list(pns: &BTreeSet<Pn>) -> String {
 
 impl Operation {
     /// Returns the part in which all members must agree.
-    pub fn call(&self, on_failure: OnFailure) -> Call {
+    pub fn call(&self, terms: impl Into<Terms>) -> Call {
         let (kind, peer, reduction) = match self {
             Self::Barrier => (Kind::Barrier, Pn(0), Reduction::Sum),
             Self::Broadcast { source, .. } => (Kind::Broadcast, *source, Reduction::Sum),
@@ -230,7 +272,8 @@ impl Operation {
             Self::AllGather { .. } => (Kind::AllGather, Pn(0), Reduction::Sum),
             Self::Scan { reduction, .. } => (Kind::Scan, Pn(0), *reduction),
         };
-        Call { kind, peer, reduction, on_failure }
+        let Terms { on_failure, segment } = terms.into();
+        Call { kind, peer, reduction, on_failure, segment }
     }
 
     /// Checks that the values can be combined by the rule.
@@ -276,13 +319,15 @@ impl Operation {
                 Gathered::Listed(items)
             }
             Self::Broadcast { .. } | Self::Scatter { .. } => Gathered::Listed(Vec::new()),
-            Self::Reduce { values, .. } | Self::AllReduce { values, .. } if !values.is_float() => {
-                Gathered::Folded(values.clone())
+            Self::Reduce { values, reduction, .. } | Self::AllReduce { values, reduction }
+                if !values.is_float() =>
+            {
+                Gathered::Folded(values.contributed(*reduction))
             }
-            Self::Reduce { values, .. }
-            | Self::AllReduce { values, .. }
-            | Self::Scan { values, .. } => {
-                Gathered::Listed(vec![(pn, Item::Values(values.clone()))])
+            Self::Reduce { values, reduction, .. }
+            | Self::AllReduce { values, reduction }
+            | Self::Scan { values, reduction } => {
+                Gathered::Listed(vec![(pn, Item::Values(values.contributed(*reduction)))])
             }
             Self::Gather { payload, .. } | Self::AllGather { payload } => {
                 Gathered::Listed(vec![(pn, bytes(payload))])
@@ -312,14 +357,10 @@ impl Gathered {
 
     /// Returns the bytes of all contributions.
     pub(crate) fn bytes(&self) -> usize {
-        let bytes = |item: &Item| match item {
-            Item::Bytes(bytes) => bytes.len(),
-            Item::Values(values) => values.bytes(),
-        };
         match self {
             Self::Nothing | Self::TooLong => 0,
             Self::Folded(values) => values.bytes(),
-            Self::Listed(items) => items.iter().map(|(_, item)| bytes(item)).sum(),
+            Self::Listed(items) => items.iter().map(|(_, item)| item.bytes()).sum(),
         }
     }
 
@@ -365,6 +406,19 @@ fn prefix(
 }
 
 impl Outcome {
+    /// Returns the bytes of the longest contribution of one member, the same at all members. Those
+    /// of a broadcast and a scatter have one, of the source.
+    pub fn longest(&self, call: &Call) -> usize {
+        match (call.kind, &self.verdict) {
+            (Kind::Broadcast | Kind::Scatter, Ok(gathered)) => gathered.bytes(),
+            (_, Ok(Gathered::Listed(items))) => {
+                items.iter().map(|(_, item)| item.bytes()).max().unwrap_or_default()
+            }
+            (_, Ok(Gathered::Folded(values))) => values.bytes(),
+            (_, Ok(Gathered::Nothing | Gathered::TooLong) | Err(_)) => 0,
+        }
+    }
+
     /// Returns the result for the member `pn`, which called `call`.
     ///
     /// # Errors

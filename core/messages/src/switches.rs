@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use fabricast_groups::Pn;
 
 use crate::frame::Life;
-use crate::operation::{Call, Gathered, Item, Kind, OnFailure, Operation};
+use crate::operation::{Call, Gathered, Item, Kind, OnFailure, Operation, Terms};
 use crate::values::{Reduction, Values};
 
 /// An offer of the switches to one member of a group.
@@ -44,8 +44,53 @@ pub enum Work {
     /// Numbers of all processes, combined, for all.
     AllReduce {
         /// Rule of combination.
-        reduction: Reduction,
+        reduction: Combination,
     },
+}
+
+/// Rules of combination that switches have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combination {
+    /// Sum; it wraps around.
+    Sum,
+    /// The least.
+    Min,
+    /// The greatest.
+    Max,
+    /// Bitwise and.
+    And,
+    /// Bitwise or.
+    Or,
+}
+
+impl From<Combination> for Reduction {
+    fn from(combination: Combination) -> Self {
+        match combination {
+            Combination::Sum => Self::Sum,
+            Combination::Min => Self::Min,
+            Combination::Max => Self::Max,
+            Combination::And => Self::And,
+            Combination::Or => Self::Or,
+        }
+    }
+}
+
+impl Combination {
+    /// Returns the rule for a reduction; `None` if switches have none.
+    fn of(reduction: Reduction) -> Option<Self> {
+        match reduction {
+            Reduction::Sum => Some(Self::Sum),
+            Reduction::Min => Some(Self::Min),
+            Reduction::Max => Some(Self::Max),
+            Reduction::And => Some(Self::And),
+            Reduction::Or => Some(Self::Or),
+            Reduction::Xor
+            | Reduction::Product
+            | Reduction::LogicalAnd
+            | Reduction::LogicalOr
+            | Reduction::LogicalXor => None,
+        }
+    }
 }
 
 /// Numbers in the width of the switches.
@@ -78,7 +123,7 @@ pub(crate) struct RunContext<'a> {
     pub(crate) number: u64,
     /// The members that take part.
     pub(crate) lives: &'a BTreeMap<Pn, Life>,
-    pub(crate) on_failure: OnFailure,
+    pub(crate) terms: Terms,
 }
 
 impl Offer {
@@ -113,7 +158,7 @@ impl Offer {
             }
             Operation::AllReduce { reduction, values } => {
                 let (numbers, kind) = widened(values)?;
-                (Work::AllReduce { reduction: *reduction }, Some(numbers), kind)
+                (Work::AllReduce { reduction: Combination::of(*reduction)? }, Some(numbers), kind)
             }
             Operation::Reduce { .. }
             | Operation::Gather { .. }
@@ -124,9 +169,11 @@ impl Offer {
         if numbers.as_ref().is_some_and(|numbers| numbers.bytes() > self.bytes) {
             return None;
         }
-        let kind = kind * 2 + u64::from(context.on_failure == OnFailure::Survivors);
+        let Terms { on_failure, segment } = context.terms;
+        let kind = kind * 2 + u64::from(on_failure == OnFailure::Survivors);
+        let segment = u64::from(segment.number) << 32 | u64::from(segment.cut);
         let lives = lives.iter().flat_map(|(pn, life)| [u64::from(pn.0), life.0]);
-        let sequence = digest([context.number, kind].into_iter().chain(lives));
+        let sequence = digest([context.number, kind, segment].into_iter().chain(lives));
         Some(Run { tree: self.tree, sequence, work, numbers })
     }
 }
@@ -236,7 +283,7 @@ mod tests {
 
     fn run(operation: &Operation, lives: &[(u32, u64)]) -> Option<Run> {
         let lives = lives.iter().map(|(pn, life)| (Pn(*pn), Revision(*life))).collect();
-        let context = RunContext { number: 9, lives: &lives, on_failure: OnFailure::Fail };
+        let context = RunContext { number: 9, lives: &lives, terms: OnFailure::Fail.into() };
         offer().run(Pn(5), operation, &context)
     }
 

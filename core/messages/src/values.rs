@@ -5,6 +5,7 @@
 //! combined in ascending order of ranks: the result depends neither on timing nor on the tree.
 
 use std::fmt;
+use std::ops::{BitAnd, BitOr, BitXor};
 
 use thiserror::Error;
 
@@ -21,6 +22,42 @@ pub enum Reduction {
     And,
     /// Bitwise or, for integers only.
     Or,
+    /// Bitwise exclusive or, for integers only.
+    Xor,
+    /// Product; integers wrap around.
+    Product,
+    /// 1 if all numbers are not 0, otherwise 0; for integers only.
+    LogicalAnd,
+    /// 1 if one number is not 0, otherwise 0; for integers only.
+    LogicalOr,
+    /// 1 if an odd count of numbers is not 0, otherwise 0; for integers only.
+    LogicalXor,
+}
+
+impl Reduction {
+    /// All reductions.
+    pub const ALL: [Self; 10] = [
+        Self::Sum,
+        Self::Min,
+        Self::Max,
+        Self::And,
+        Self::Or,
+        Self::Xor,
+        Self::Product,
+        Self::LogicalAnd,
+        Self::LogicalOr,
+        Self::LogicalXor,
+    ];
+
+    /// Returns whether it is defined for floats.
+    pub fn takes_floats(self) -> bool {
+        matches!(self, Self::Sum | Self::Min | Self::Max | Self::Product)
+    }
+
+    /// Returns whether numbers count as 0 or 1.
+    fn is_logical(self) -> bool {
+        matches!(self, Self::LogicalAnd | Self::LogicalOr | Self::LogicalXor)
+    }
 }
 
 impl fmt::Display for Reduction {
@@ -31,6 +68,11 @@ impl fmt::Display for Reduction {
             Self::Max => "max",
             Self::And => "and",
             Self::Or => "or",
+            Self::Xor => "xor",
+            Self::Product => "product",
+            Self::LogicalAnd => "logical and",
+            Self::LogicalOr => "logical or",
+            Self::LogicalXor => "logical xor",
         })
     }
 }
@@ -55,7 +97,7 @@ pub enum Values {
 /// Reason why numbers cannot be combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReductionError {
-    /// The rule is bitwise and the numbers are floats.
+    /// The rule is for integers only and the numbers are floats.
     #[error("{0} is not defined for floats")]
     Floats(Reduction),
     /// The other contribution has another type or another count.
@@ -113,13 +155,30 @@ impl Values {
     ///
     /// [`ReductionError::Floats`] if it is not.
     pub fn allow(&self, reduction: Reduction) -> Result<(), ReductionError> {
-        match reduction {
-            Reduction::And | Reduction::Or if self.is_float() => {
-                Err(ReductionError::Floats(reduction))
-            }
-            Reduction::Sum | Reduction::Min | Reduction::Max | Reduction::And | Reduction::Or => {
-                Ok(())
-            }
+        if self.is_float() && !reduction.takes_floats() {
+            return Err(ReductionError::Floats(reduction));
+        }
+        Ok(())
+    }
+
+    /// Returns the numbers as a contribution to a reduction: 0 and 1 if it is a logical one.
+    pub(crate) fn contributed(&self, reduction: Reduction) -> Self {
+        macro_rules! truths {
+            ($kind:ident, $numbers:expr) => {
+                Self::$kind($numbers.iter().map(|number| (*number != 0).into()).collect())
+            };
+        }
+        match self {
+            Self::I32(numbers) if reduction.is_logical() => truths!(I32, numbers),
+            Self::I64(numbers) if reduction.is_logical() => truths!(I64, numbers),
+            Self::U32(numbers) if reduction.is_logical() => truths!(U32, numbers),
+            Self::U64(numbers) if reduction.is_logical() => truths!(U64, numbers),
+            Self::I32(_)
+            | Self::I64(_)
+            | Self::U32(_)
+            | Self::U64(_)
+            | Self::F32(_)
+            | Self::F64(_) => self.clone(),
         }
     }
 
@@ -134,15 +193,23 @@ impl Values {
             return Err(ReductionError::Shape);
         }
         match (self, other) {
-            (Self::I32(a), Self::I32(b)) => integers(a, b, reduction, i32::wrapping_add),
-            (Self::I64(a), Self::I64(b)) => integers(a, b, reduction, i64::wrapping_add),
-            (Self::U32(a), Self::U32(b)) => integers(a, b, reduction, u32::wrapping_add),
-            (Self::U64(a), Self::U64(b)) => integers(a, b, reduction, u64::wrapping_add),
+            (Self::I32(a), Self::I32(b)) => {
+                integers(a, b, reduction, [i32::wrapping_add, i32::wrapping_mul])
+            }
+            (Self::I64(a), Self::I64(b)) => {
+                integers(a, b, reduction, [i64::wrapping_add, i64::wrapping_mul])
+            }
+            (Self::U32(a), Self::U32(b)) => {
+                integers(a, b, reduction, [u32::wrapping_add, u32::wrapping_mul])
+            }
+            (Self::U64(a), Self::U64(b)) => {
+                integers(a, b, reduction, [u64::wrapping_add, u64::wrapping_mul])
+            }
             (Self::F32(a), Self::F32(b)) => {
-                floats(a, b, reduction, [|a, b| a + b, f32::min, f32::max]);
+                floats(a, b, reduction, [|a, b| a + b, f32::min, f32::max, |a, b| a * b]);
             }
             (Self::F64(a), Self::F64(b)) => {
-                floats(a, b, reduction, [|a, b| a + b, f64::min, f64::max]);
+                floats(a, b, reduction, [|a, b| a + b, f64::min, f64::max, |a, b| a * b]);
             }
             (
                 Self::I32(_)
@@ -158,28 +225,40 @@ impl Values {
     }
 }
 
-fn integers<T>(to: &mut [T], from: &[T], reduction: Reduction, add: fn(T, T) -> T)
+/// Combines integers; those of logical reductions are 0 or 1 ([`Values::contributed`]).
+///
+/// - `wrapping`: sum, product.
+fn integers<T>(to: &mut [T], from: &[T], reduction: Reduction, wrapping: [fn(T, T) -> T; 2])
 where
-    T: Copy + Ord + std::ops::BitAnd<Output = T> + std::ops::BitOr<Output = T>,
+    T: Copy + Ord + BitAnd<Output = T> + BitOr<Output = T> + BitXor<Output = T>,
 {
+    let [add, multiply] = wrapping;
     for (to, from) in to.iter_mut().zip(from) {
         *to = match reduction {
             Reduction::Sum => add(*to, *from),
             Reduction::Min => *to.min(&mut from.clone()),
             Reduction::Max => *to.max(&mut from.clone()),
-            Reduction::And => *to & *from,
-            Reduction::Or => *to | *from,
+            Reduction::And | Reduction::LogicalAnd => *to & *from,
+            Reduction::Or | Reduction::LogicalOr => *to | *from,
+            Reduction::Xor | Reduction::LogicalXor => *to ^ *from,
+            Reduction::Product => multiply(*to, *from),
         };
     }
 }
 
-/// - `rules`: sum, least, greatest.
-fn floats<T: Copy>(to: &mut [T], from: &[T], reduction: Reduction, rules: [fn(T, T) -> T; 3]) {
+/// - `rules`: sum, least, greatest, product.
+fn floats<T: Copy>(to: &mut [T], from: &[T], reduction: Reduction, rules: [fn(T, T) -> T; 4]) {
     let rule = match reduction {
         Reduction::Sum => rules[0],
         Reduction::Min => rules[1],
         Reduction::Max => rules[2],
-        Reduction::And | Reduction::Or => return, // refused by `allow`
+        Reduction::Product => rules[3],
+        Reduction::And
+        | Reduction::Or
+        | Reduction::Xor
+        | Reduction::LogicalAnd
+        | Reduction::LogicalOr
+        | Reduction::LogicalXor => return, // refused by `allow`
     };
     for (to, from) in to.iter_mut().zip(from) {
         *to = rule(*to, *from);
@@ -204,10 +283,28 @@ mod tests {
             (Reduction::Max, [12, 3, i32::MAX]),
             (Reduction::And, [8, 1, 1]),
             (Reduction::Or, [14, -5, i32::MAX]),
+            (Reduction::Xor, [6, -6, i32::MAX - 1]),
+            (Reduction::Product, [120, -21, i32::MAX]),
         ];
         for (reduction, numbers) in want {
             assert_eq!(combined(reduction, a.clone(), &b), Values::I32(numbers.to_vec()));
         }
+    }
+
+    #[test]
+    fn logical_rules_give_0_or_1_also_for_one_contribution() {
+        let (a, b) = (Values::I64(vec![-4, 7, 0, 0]), Values::I64(vec![2, 0, 9, 0]));
+        let want = [
+            (Reduction::LogicalAnd, [1, 0, 0, 0]),
+            (Reduction::LogicalOr, [1, 1, 1, 0]),
+            (Reduction::LogicalXor, [0, 1, 1, 0]),
+        ];
+        for (reduction, numbers) in want {
+            let [a, b] = [&a, &b].map(|values| values.contributed(reduction));
+            assert_eq!(a, Values::I64(vec![1, 1, 0, 0]));
+            assert_eq!(combined(reduction, a, &b), Values::I64(numbers.to_vec()));
+        }
+        assert_eq!(a.contributed(Reduction::Or), a);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use fabricast_groups::ids::Pn;
-use fabricast_messages::{Answer, OnFailure, Operation, OperationError, Reduction, Values};
+use fabricast_messages::{
+    Answer, OnFailure, Operation, OperationError, Reduction, Segment, Terms, Values,
+};
 use fabricast_proto::v1;
 use fabricast_proto::v1::OperationKind as Kind;
 use fabricast_proto::v1::numbers::Kind as Numbers;
@@ -17,15 +19,14 @@ use crate::error::{WireError, required};
 /// # Errors
 ///
 /// [`WireError::Missing`].
-pub fn decode_operation(
-    wire: Option<v1::GroupOperation>,
-) -> Result<(Operation, OnFailure), WireError> {
+pub fn decode_operation(wire: Option<v1::GroupOperation>) -> Result<(Operation, Terms), WireError> {
     let missing = WireError::missing;
     let wire = required("operation", wire)?;
     let on_failure = match wire.on_failure() {
         v1::FailurePolicy::Unspecified | v1::FailurePolicy::Fail => OnFailure::Fail,
         v1::FailurePolicy::Survivors => OnFailure::Survivors,
     };
+    let segment = Segment { number: wire.segment, cut: wire.segment_cut };
     let (kind, peer) = (wire.kind(), Pn(wire.peer));
     let reduction = read_reduction(wire.reduction());
     let reduction = || reduction.ok_or_else(|| missing("operation.reduction"));
@@ -47,7 +48,7 @@ pub fn decode_operation(
         Kind::AllGather => Operation::AllGather { payload },
         Kind::Scan => Operation::Scan { reduction: reduction()?, values: values()? },
     };
-    Ok((operation, on_failure))
+    Ok((operation, Terms { on_failure, segment }))
 }
 
 /// Encodes the end of an operation for a member.
@@ -55,11 +56,11 @@ pub fn decode_operation(
 pub fn encode_operation_result(
     participants: &BTreeSet<Pn>,
     answer: Answer,
-    by_switches: bool,
+    longest: usize,
 ) -> v1::OperationResult {
     let mut result = v1::OperationResult {
         participants: participants.iter().map(|pn| pn.0).collect(),
-        by_switches,
+        longest_contribution_bytes: u64::try_from(longest).unwrap_or(u64::MAX),
         ..Default::default()
     };
     match answer {
@@ -95,6 +96,11 @@ fn read_reduction(wire: v1::Reduction) -> Option<Reduction> {
         v1::Reduction::Max => Reduction::Max,
         v1::Reduction::And => Reduction::And,
         v1::Reduction::Or => Reduction::Or,
+        v1::Reduction::Xor => Reduction::Xor,
+        v1::Reduction::Product => Reduction::Product,
+        v1::Reduction::LogicalAnd => Reduction::LogicalAnd,
+        v1::Reduction::LogicalOr => Reduction::LogicalOr,
+        v1::Reduction::LogicalXor => Reduction::LogicalXor,
     })
 }
 
@@ -158,7 +164,7 @@ mod tests {
         }
         assert_eq!(
             decode_operation(Some(of(Kind::Barrier))).unwrap(),
-            (Operation::Barrier, OnFailure::Fail)
+            (Operation::Barrier, OnFailure::Fail.into())
         );
     }
 }

@@ -830,6 +830,16 @@ pub enum Reduction {
     And = 4,
     /// Bits that one has; of integers only.
     Or = 5,
+    /// Bits that an odd count has; of integers only. Switches do not combine this and what follows.
+    Xor = 6,
+    /// The product; of integers modulo 2^32 or 2^64.
+    Product = 7,
+    /// 1 if all integers are not 0, otherwise 0.
+    LogicalAnd = 8,
+    /// 1 if one integer is not 0, otherwise 0.
+    LogicalOr = 9,
+    /// 1 if an odd count of integers is not 0, otherwise 0.
+    LogicalXor = 10,
 }
 impl Reduction {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -844,6 +854,11 @@ impl Reduction {
             Self::Max => "REDUCTION_MAX",
             Self::And => "REDUCTION_AND",
             Self::Or => "REDUCTION_OR",
+            Self::Xor => "REDUCTION_XOR",
+            Self::Product => "REDUCTION_PRODUCT",
+            Self::LogicalAnd => "REDUCTION_LOGICAL_AND",
+            Self::LogicalOr => "REDUCTION_LOGICAL_OR",
+            Self::LogicalXor => "REDUCTION_LOGICAL_XOR",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -855,6 +870,11 @@ impl Reduction {
             "REDUCTION_MAX" => Some(Self::Max),
             "REDUCTION_AND" => Some(Self::And),
             "REDUCTION_OR" => Some(Self::Or),
+            "REDUCTION_XOR" => Some(Self::Xor),
+            "REDUCTION_PRODUCT" => Some(Self::Product),
+            "REDUCTION_LOGICAL_AND" => Some(Self::LogicalAnd),
+            "REDUCTION_LOGICAL_OR" => Some(Self::LogicalOr),
+            "REDUCTION_LOGICAL_XOR" => Some(Self::LogicalXor),
             _ => None,
         }
     }
@@ -10772,6 +10792,13 @@ pub struct GroupOperation {
     /// gets nothing.
     #[prost(message, repeated, tag = "7")]
     pub parts: ::prost::alloc::vec::Vec<RankPayload>,
+    /// Optional; all members say the same. Number of this segment of a long operation, from 0.
+    #[prost(uint32, tag = "8")]
+    pub segment: u32,
+    /// Optional; all members say the same. Way in which a long operation is cut: count of the segments
+    /// of numbers, or bytes of a full segment of payloads; 0 if it is not cut, or at 1 MiB.
+    #[prost(uint32, tag = "9")]
+    pub segment_cut: u32,
 }
 /// Outcome of an operation for one member.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -10791,6 +10818,9 @@ pub struct OperationResult {
     /// True if switches combined it for this member, false if the tree of the members did.
     #[prost(bool, tag = "5")]
     pub by_switches: bool,
+    /// Bytes of the longest contribution of one member, the same at all members.
+    #[prost(uint64, tag = "6")]
+    pub longest_contribution_bytes: u64,
 }
 /// The collective operations of a group's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -133,6 +133,11 @@ fn read_work(work: v1::CollectiveWork) -> Result<Work, Refusal> {
         v1::Reduction::Max => Ok(Reduction::Max),
         v1::Reduction::And => Ok(Reduction::And),
         v1::Reduction::Or => Ok(Reduction::Or),
+        other @ (v1::Reduction::Xor
+        | v1::Reduction::Product
+        | v1::Reduction::LogicalAnd
+        | v1::Reduction::LogicalOr
+        | v1::Reduction::LogicalXor) => Err(Refusal::Reduction { name: other.as_str_name() }),
     };
     Ok(match work.operation() {
         v1::CollectiveOperation::Unspecified => {

@@ -38,6 +38,8 @@ pub(crate) enum Refusal {
     UnknownSwitch { name: String },
     #[error("no {element} in the fabric")]
     UnknownElement { element: String },
+    #[error("work.reduction: switches have no {name}")]
+    Reduction { name: &'static str },
     #[error("values: {count} numbers, at most {VALUES_LIMIT} are allowed")]
     TooManyValues { count: usize },
 }
@@ -52,6 +54,7 @@ impl Refusal {
             Self::Attached { .. } => Reason::EndpointAttached,
             Self::Color { .. } => Reason::ColorOutOfRange,
             Self::Payload { .. } | Self::TooManyValues { .. } => Reason::PayloadTooLong,
+            Self::Reduction { .. } => Reason::ContributionInvalid,
             Self::UnknownSwitch { .. } => Reason::UnknownSwitch,
             Self::UnknownElement { .. } | Self::AmbiguousElement(_) => Reason::UnknownElement,
         }
@@ -70,6 +73,7 @@ impl Refusal {
             Self::UnknownEndpoint { name }
             | Self::Attached { name }
             | Self::NotAttached { name } => ("endpoint", name.clone()),
+            Self::Reduction { name } => ("reduction", (*name).to_owned()),
             Self::Color { color, .. } => ("color", color.to_string()),
             Self::Payload { bytes } => ("bytes", bytes.to_string()),
             Self::UnknownSwitch { name } => ("switch", name.clone()),

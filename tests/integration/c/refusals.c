@@ -81,6 +81,8 @@ static void without_a_group(void)
     fabricast_message *message = (fabricast_message *)1;
     fabricast_member_list *members = (fabricast_member_list *)1;
     fabricast_watch *watch = (fabricast_watch *)1;
+    fabricast_payload part = {0, 1, NULL};
+    fabricast_payload_list *list = (fabricast_payload_list *)1;
     fabricast_code codes[] = {
         fabricast_leave(NULL),
         fabricast_take_part(NULL),
@@ -102,6 +104,11 @@ static void without_a_group(void)
         fabricast_all_reduce(NULL, FABRICAST_SUM, FABRICAST_INT64, &number, &number, 1),
         fabricast_scan(NULL, FABRICAST_SUM, FABRICAST_INT64, &number, &number, 1),
         fabricast_all_gather(NULL, &number, 8, &number, NULL, 1, &count),
+        fabricast_barrier_list(NULL, &list),
+        fabricast_broadcast_list(NULL, 0, &number, 8, &list),
+        fabricast_gather(NULL, 0, &number, 8, &list),
+        fabricast_all_gather_list(NULL, &number, 8, &list),
+        fabricast_scatter(NULL, 0, &part, 1, &list),
         fabricast_start_barrier(NULL, &request),
         fabricast_start_broadcast(NULL, 0, &number, 8, &request),
         fabricast_start_reduce(NULL, 0, FABRICAST_SUM, FABRICAST_INT64, &number, &number, 1,
@@ -124,6 +131,7 @@ static void without_a_group(void)
     fabricast_message_free(NULL);
     fabricast_member_list_free(NULL);
     fabricast_watch_free(NULL);
+    fabricast_payload_list_free(NULL);
 }
 
 static void operations(void)
@@ -133,11 +141,13 @@ static void operations(void)
     size_t count = 5;
     uint32_t rank = 5;
     fabricast_request *request;
+    fabricast_payload part = {0, 1, NULL};
+    fabricast_payload_list *list;
     static char longest[FABRICAST_PAYLOAD_MAX + 1];
 
     IS(FABRICAST_INVALID_ARGUMENT,
-       fabricast_all_reduce(group, 5, FABRICAST_INT64, &number, &result, 1));
-    SAYS("reduction 5 is no reduction");
+       fabricast_all_reduce(group, 10, FABRICAST_INT64, &number, &result, 1));
+    SAYS("reduction 10 is no reduction");
     IS(FABRICAST_INVALID_ARGUMENT,
        fabricast_all_reduce(group, FABRICAST_SUM, -1, &number, &result, 1));
     SAYS("type -1 is no type of numbers");
@@ -168,8 +178,12 @@ static void operations(void)
     CHECK(strcmp(fabricast_error_reason(), "CONTRIBUTION_INVALID") == 0);
     IS(FABRICAST_REFUSED, fabricast_multicast(group, longest, sizeof longest, NULL));
     CHECK(strcmp(fabricast_error_reason(), "PAYLOAD_TOO_LONG") == 0);
-    IS(FABRICAST_REFUSED, fabricast_start_barrier(group, &request) ? FABRICAST_OK
-                          : fabricast_broadcast(group, 0, longest, sizeof longest));
+    IS(FABRICAST_INVALID_ARGUMENT, fabricast_scatter(group, 0, &part, 1, &list));
+    SAYS("a part is NULL");
+    IS(FABRICAST_INVALID_ARGUMENT, fabricast_gather(group, 0, NULL, 1, &list));
+    IS(FABRICAST_INVALID_ARGUMENT, fabricast_barrier_list(group, NULL));
+    OK(fabricast_start_barrier(group, &request));
+    OK(fabricast_broadcast(group, 0, longest, sizeof longest));
     OK(fabricast_request_wait(request, -1));
     IS(FABRICAST_INVALID_ARGUMENT, fabricast_request_test(request, NULL));
     fabricast_request_free(request);

@@ -63,6 +63,15 @@ static void every_type(void)
     memcpy(&u64s, bytes + 1, sizeof u64s);
     CHECK(u64s == UINT64_MAX && bytes[0] == 0 && bytes[9] == 0);
     OK(fabricast_all_reduce(group, FABRICAST_SUM, FABRICAST_DOUBLE, NULL, NULL, 0));
+    const fabricast_reduction more[] = {FABRICAST_PROD, FABRICAST_LAND, FABRICAST_LOR,
+                                        FABRICAST_LXOR, FABRICAST_BXOR};
+    const int64_t wanted[] = {24, 1, 1, 1, 5};
+    for (size_t at = 0; at < 5; at++) {
+        int64_t mine = rank + 2, result = 0; /* 2, 3 and 4 */
+
+        OK(fabricast_all_reduce(group, more[at], FABRICAST_INT64, &mine, &result, 1));
+        CHECK(result == wanted[at]);
+    }
 }
 
 static void operations(void)
@@ -181,7 +190,7 @@ static void started(void)
         fabricast_message *heard;
 
         OK(fabricast_receive(group, -1, &heard));
-        CHECK(heard->from != rank && heard->length == 2 && memcmp(heard->payload, "go", 2) == 0);
+        CHECK(heard->sender != rank && heard->length == 2 && memcmp(heard->payload, "go", 2) == 0);
         fabricast_message_free(heard);
     }
     if (rank == 0)
@@ -200,7 +209,7 @@ static void on_message(const fabricast_message *message, fabricast_code code, vo
     CHECK(code == FABRICAST_OK && context == &heard);
     CHECK(message->length == sizeof number);
     memcpy(&number, message->payload, sizeof number);
-    CHECK(message->from < PROCESSES && next[message->from]++ == number);
+    CHECK(message->sender < PROCESSES && next[message->sender]++ == number);
     /* A callback may call the library, also what blocks. */
     if (atomic_fetch_add(&heard, 1) + 1 == MESSAGES * (PROCESSES - 1)) {
         fabricast_member_list *list;
@@ -240,7 +249,7 @@ static void long_messages(void)
         OK(fabricast_multicast(group, sent, sizeof sent, NULL));
     } else {
         OK(fabricast_receive(group, -1, &message));
-        CHECK(message->from == 0 && message->length == sizeof sent);
+        CHECK(message->sender == 0 && message->length == sizeof sent);
         CHECK(((const char *)message->payload)[sizeof sent - 1] == 'a');
         fabricast_message_free(message);
     }
@@ -248,6 +257,72 @@ static void long_messages(void)
     OK(fabricast_broadcast(group, 1, copy, sizeof copy));
     CHECK(copy[0] == 'b' && copy[sizeof copy - 1] == 'b');
     OK(fabricast_multicast_best_effort(group, "perhaps", 7));
+}
+
+/* Payloads of different lengths, and longer than a message may be. */
+static void lists(void)
+{
+    static char sent[2 * FABRICAST_PAYLOAD_MAX + 5];
+    static int64_t numbers[FABRICAST_PAYLOAD_MAX / 4], result[FABRICAST_PAYLOAD_MAX / 4];
+    const size_t count = sizeof numbers / sizeof *numbers, length = rank * FABRICAST_PAYLOAD_MAX + 5;
+    fabricast_payload parts[PROCESSES];
+    fabricast_payload_list *list;
+    fabricast_request *requests[5];
+    fabricast_payload_list *started[5];
+
+    memset(sent, 'a' + (int)rank, sizeof sent);
+    OK(fabricast_multicast_list(group, "all", 3, &list));
+    CHECK(list->count == 0);
+    fabricast_payload_list_free(list);
+    OK(fabricast_start_multicast_list(group, "all", 3, &started[0], &requests[0]));
+    OK(fabricast_request_wait(requests[0], -1));
+    fabricast_request_free(requests[0]);
+    fabricast_payload_list_free(started[0]);
+    OK(fabricast_barrier_list(group, &list));
+    CHECK(list->count == PROCESSES && list->payloads[2].rank == 2 && list->payloads[2].length == 0);
+    fabricast_payload_list_free(list);
+    OK(fabricast_broadcast_list(group, 2, sent, sizeof sent, &list));
+    CHECK(list->count == 1 && list->payloads->rank == 2 && list->payloads->length == sizeof sent);
+    CHECK(((const char *)list->payloads->payload)[sizeof sent - 1] == 'c');
+    fabricast_payload_list_free(list);
+    OK(fabricast_gather(group, 1, sent, length, &list));
+    CHECK((list != NULL) == (rank == 1));
+    for (uint32_t at = 0; list != NULL && at < PROCESSES; at++) {
+        const fabricast_payload *one = &list->payloads[at];
+
+        CHECK(one->rank == at && one->length == at * FABRICAST_PAYLOAD_MAX + 5);
+        CHECK(((const char *)one->payload)[one->length - 1] == (char)('a' + at));
+    }
+    fabricast_payload_list_free(list);
+    for (uint32_t at = 0; at < PROCESSES; at++)
+        parts[at] = (fabricast_payload){at, at * FABRICAST_PAYLOAD_MAX, sent};
+    OK(fabricast_scatter(group, 0, parts, PROCESSES - 1, &list));
+    CHECK(list->count == (rank != PROCESSES - 1));
+    CHECK(rank != 1 || (list->payloads->rank == 1 &&
+                        list->payloads->length == FABRICAST_PAYLOAD_MAX &&
+                        ((const char *)list->payloads->payload)[FABRICAST_PAYLOAD_MAX - 1] == 'a'));
+    fabricast_payload_list_free(list);
+    OK(fabricast_all_gather_list(group, sent, rank, &list));
+    CHECK(list->count == PROCESSES && list->payloads[2].length == 2);
+    fabricast_payload_list_free(list);
+
+    OK(fabricast_start_barrier_list(group, &started[0], &requests[0]));
+    OK(fabricast_start_broadcast_list(group, 1, sent, 1, &started[1], &requests[1]));
+    OK(fabricast_start_gather(group, 0, sent, rank, &started[2], &requests[2]));
+    OK(fabricast_start_all_gather_list(group, sent, rank, &started[3], &requests[3]));
+    OK(fabricast_start_scatter(group, 2, parts, 0, &started[4], &requests[4]));
+    for (size_t at = 0; at < 5; at++) {
+        OK(fabricast_request_wait(requests[at], -1));
+        fabricast_request_free(requests[at]);
+        CHECK((started[at] == NULL) == (at == 2 && rank != 0));
+        fabricast_payload_list_free(started[at]);
+    }
+
+    for (size_t at = 0; at < count; at++)
+        numbers[at] = (int64_t)(at + rank);
+    OK(fabricast_all_reduce(group, FABRICAST_SUM, FABRICAST_INT64, numbers, result, count));
+    for (size_t at = 0; at < count; at++)
+        CHECK(result[at] == (int64_t)(PROCESSES * at + 3));
 }
 
 static atomic_uint calls;
@@ -313,6 +388,7 @@ int main(void)
     started();
     messages();
     long_messages();
+    lists();
     ends(watch);
     /* In any order. */
     fabricast_client_free(client);

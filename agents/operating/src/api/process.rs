@@ -472,12 +472,13 @@ impl ProcessService for ProcessServer {
                 Some(v1::GroupOperation::decode(bytes.as_slice()).map_err(refused)?)
             }
         };
-        let (operation, on_failure) = decode_operation(wire)?;
+        let (operation, terms) = decode_operation(wire)?;
         let memory = call.session.shared();
         drop(call); // as above
-        let Ended { participants, answer, by_switches } =
-            handle.operate(&operation, on_failure).await?;
-        let result = encode_operation_result(&participants, answer, by_switches);
+        let Ended { participants, answer, longest, by_switches } =
+            handle.operate(&operation, terms).await?;
+        let result = encode_operation_result(&participants, answer, longest);
+        let result = v1::OperationResult { by_switches, ..result };
         let lend =
             |memory: Arc<Shared>| memory.lend(&self.agent.memories, None, &result.encode_to_vec());
         Ok(Response::new(match memory.and_then(lend) {

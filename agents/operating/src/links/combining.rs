@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fabricast_groups::names::NodeName;
-use fabricast_messages::{MemberId, Offer, Reduction, Wide, Work};
+use fabricast_messages::{Combination, MemberId, Offer, Wide, Work};
 use fabricast_proto::v1;
 use fabricast_proto::v1::collective_values::Kind as Values;
 use fabricast_rpc::RpcError;
@@ -179,11 +179,11 @@ fn work_to_wire(work: Work) -> v1::CollectiveWork {
         }
         Work::AllReduce { reduction } => {
             let reduction = match reduction {
-                Reduction::Sum => v1::Reduction::Sum,
-                Reduction::Min => v1::Reduction::Min,
-                Reduction::Max => v1::Reduction::Max,
-                Reduction::And => v1::Reduction::And,
-                Reduction::Or => v1::Reduction::Or,
+                Combination::Sum => v1::Reduction::Sum,
+                Combination::Min => v1::Reduction::Min,
+                Combination::Max => v1::Reduction::Max,
+                Combination::And => v1::Reduction::And,
+                Combination::Or => v1::Reduction::Or,
             };
             (v1::CollectiveOperation::AllReduce, 0, reduction)
         }

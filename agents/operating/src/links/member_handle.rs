@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fabricast_groups::ids::{Gn, Moment, Pn};
 use fabricast_groups::names::NodeName;
 use fabricast_messages::{
-    Answer, MemberId, Mode, OnFailure, OpenError, Operation, OperationError, SendError, StartError,
+    Answer, MemberId, Mode, OpenError, Operation, OperationError, SendError, StartError, Terms,
 };
 use fabricast_rpc::Reason;
 use thiserror::Error;
@@ -72,6 +72,8 @@ pub struct Ended {
     pub participants: BTreeSet<Pn>,
     /// The member's result.
     pub answer: Answer,
+    /// Bytes of the longest contribution of one member.
+    pub longest: usize,
     /// True if switches combined the contributions, false if the members' tree did.
     pub by_switches: bool,
 }
@@ -244,10 +246,11 @@ impl MemberHandle {
     pub async fn operate(
         &self,
         operation: &Operation,
-        on_failure: OnFailure,
+        terms: impl Into<Terms>,
     ) -> Result<Ended, MemberError> {
         let key = MemberId { gn: self.0.gn, pn: self.0.pn };
-        let begun = self.with(|messages, now| messages.operate(now, key, operation, on_failure));
+        let terms = terms.into();
+        let begun = self.with(|messages, now| messages.operate(now, key, operation, terms));
         let ended = match begun {
             Some(Ok(ended)) => ended,
             Some(Err(StartError::NotOpen { .. })) | None => return Err(self.closed()),
@@ -256,7 +259,8 @@ impl MemberHandle {
         let end = ended.await.map_err(|_| self.closed())?;
         let answer = end.outcome.answer(self.0.pn, &end.call).map_err(MemberError::Failed)?;
         let participants = end.outcome.participants.clone();
-        Ok(Ended { participants, answer, by_switches: end.by_switches })
+        let longest = end.outcome.longest(&end.call);
+        Ok(Ended { participants, answer, longest, by_switches: end.by_switches })
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut NodeMessages, Moment) -> T) -> Option<T> {

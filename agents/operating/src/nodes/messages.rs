@@ -12,8 +12,8 @@ use fabricast_groups::message::Neighbor;
 use fabricast_groups::names::{Address, NodeName};
 use fabricast_groups::operating::{Membership, Oa};
 use fabricast_messages::{
-    Call, Limits, MemberId, MessageLayer, Mode, Offer, OnFailure, OpenError, Operation, Outcome,
-    Output, Place, PlaceNeighbor, Run, SendError, SendId, StartError,
+    Call, Limits, MemberId, MessageLayer, Mode, Offer, OpenError, Operation, Outcome, Output,
+    Place, PlaceNeighbor, Run, SendError, SendId, StartError, Terms,
 };
 use fabricast_proto::v1;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -259,9 +259,9 @@ impl NodeMessages {
         now: Moment,
         key: MemberId,
         operation: &Operation,
-        on_failure: OnFailure,
+        terms: Terms,
     ) -> Result<oneshot::Receiver<OperationEnd>, StartError> {
-        self.layer.operate(now, key, operation, on_failure)?;
+        self.layer.operate(now, key, operation, terms)?;
         let (sender, ended) = oneshot::channel();
         if let Some(open) = self.open.get_mut(&key) {
             open.operation = Some(sender);

@@ -30,7 +30,7 @@ impl OpenPart {
         match output {
             Output::Deliver { from, payload, .. } => {
                 // The receiver is dropped with the part, which closes the member.
-                let _ = self.messages.send(Message { from: from.0, payload });
+                let _ = self.messages.send(Message { sender: from.0, payload });
             }
             Output::Acknowledged { id, missed, .. } => {
                 if let Some(sender) = self.sends.remove(&id) {

@@ -142,7 +142,7 @@ impl DirectPart {
         &self,
         operation: v1::GroupOperation,
     ) -> Result<v1::OperationResult, Error> {
-        let (operation, on_failure) = decode_operation(Some(operation))
+        let (operation, terms) = decode_operation(Some(operation))
             .map_err(|error| Error::of_group(self.group(), error))?;
         let id = self.member.id();
         let (sender, ended) = oneshot::channel();
@@ -154,7 +154,7 @@ impl DirectPart {
                 return Err(StartError::Busy);
             }
             open.operation = Some(sender); // it may end at once
-            let begun = state.layer.operate(now, id, &operation, on_failure);
+            let begun = state.layer.operate(now, id, &operation, terms);
             if let (Err(_), Some(open)) = (&begun, &mut state.open) {
                 open.operation = None;
             }
@@ -166,7 +166,7 @@ impl DirectPart {
         let answer = outcome.answer(id.pn, &call);
         let answer = answer
             .map_err(|error| Error::of_group(self.group(), encode_operation_error(&error)))?;
-        Ok(encode_operation_result(&outcome.participants, answer, false))
+        Ok(encode_operation_result(&outcome.participants, answer, outcome.longest(&call)))
     }
 
     fn not_started(&self, error: StartError) -> Error {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use fabricast_groups::{Pn, Revision};
 
-use super::{DecodeError, value};
+use super::{DecodeError, IS_SEGMENT, value};
 use crate::frame::{Announcement, Part, Piece, Report, Source};
-use crate::operation::{Call, Gathered, Item, Kind, OnFailure, OperationError, Outcome};
+use crate::operation::{Call, Gathered, Item, Kind, OnFailure, OperationError, Outcome, Segment};
 use crate::values::{Reduction, Values};
 
 /// Most members that a set may name.
@@ -165,16 +165,26 @@ impl<'a> Reader<'a> {
             other => return Err(value("operation", other)),
         };
         let peer = self.pn()?;
-        let reduction = match self.byte()? {
+        let byte = self.byte()?;
+        let reduction = match byte & !IS_SEGMENT {
             0 => Reduction::Sum,
             1 => Reduction::Min,
             2 => Reduction::Max,
             3 => Reduction::And,
             4 => Reduction::Or,
+            5 => Reduction::Xor,
+            6 => Reduction::Product,
+            7 => Reduction::LogicalAnd,
+            8 => Reduction::LogicalOr,
+            9 => Reduction::LogicalXor,
             other => return Err(value("reduction", other)),
         };
         let on_failure = if self.flag()? { OnFailure::Survivors } else { OnFailure::Fail };
-        Ok(Call { kind, peer, reduction, on_failure })
+        let segment = match byte & IS_SEGMENT {
+            0 => Segment::default(),
+            _ => Segment { number: self.word()?, cut: self.word()? },
+        };
+        Ok(Call { kind, peer, reduction, on_failure, segment })
     }
 
     pub(super) fn values(&mut self) -> Result<Values, DecodeError> {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::frame::{Announcement, Part, Piece, Report, Source};
-use crate::operation::{Call, Gathered, Item, Kind, OnFailure, OperationError, Outcome};
+use crate::operation::{Call, Gathered, Item, Kind, OnFailure, OperationError, Outcome, Segment};
 use crate::values::{Reduction, Values};
 
 fn part(payload: &[u8]) -> Arc<Part> {
@@ -64,13 +64,14 @@ fn outcomes() -> Vec<Outcome> {
 
 fn reports() -> Vec<Report> {
     use Kind::{AllGather, AllReduce, Barrier, Broadcast, Gather, Reduce, Scan, Scatter};
-    use Reduction::{And, Max, Min, Or, Sum};
     let kinds = [Barrier, Broadcast, Reduce, AllReduce, Gather, Scatter, AllGather, Scan];
-    let reductions = [Sum, Min, Max, And, Or].into_iter().cycle();
-    let report = |((kind, reduction), on_failure)| Report {
+    let segments = [(0, 0), (0, 3), (7, 0)].map(|(number, cut)| Segment { number, cut });
+    let mut segments = segments.into_iter().cycle();
+    let kinds = kinds.into_iter().cycle();
+    let report = |((reduction, kind), on_failure)| Report {
         number: 4,
         round: 5,
-        call: Call { kind, peer: Pn(6), reduction, on_failure },
+        call: Call { kind, peer: Pn(6), reduction, on_failure, segment: segments.next().unwrap() },
         other: (kind == Barrier).then(String::new),
         included: set(&[4, 5]),
         newest: Revision(300),
@@ -79,7 +80,7 @@ fn reports() -> Vec<Report> {
         gathered: Gathered::Nothing,
     };
     let ways = [OnFailure::Fail, OnFailure::Survivors].into_iter().cycle();
-    kinds.into_iter().zip(reductions).zip(ways).map(report).collect()
+    Reduction::ALL.into_iter().zip(kinds).zip(ways).map(report).collect()
 }
 
 fn bodies() -> Vec<Body> {

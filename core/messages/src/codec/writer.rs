@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use fabricast_groups::Pn;
 
+use super::IS_SEGMENT;
 use crate::frame::{Announcement, Part, Piece, Report, Source};
-use crate::operation::{Call, Gathered, Item, Kind, OnFailure, OperationError, Outcome};
+use crate::operation::{Call, Gathered, Item, Kind, OnFailure, OperationError, Outcome, Segment};
 use crate::values::{Reduction, Values};
 
 #[derive(Debug, Default)]
@@ -95,9 +96,20 @@ impl Writer {
             Reduction::Max => 2,
             Reduction::And => 3,
             Reduction::Or => 4,
+            Reduction::Xor => 5,
+            Reduction::Product => 6,
+            Reduction::LogicalAnd => 7,
+            Reduction::LogicalOr => 8,
+            Reduction::LogicalXor => 9,
         };
         let survivors = call.on_failure == OnFailure::Survivors;
-        self.byte(kind).pn(call.peer).byte(reduction).flag(survivors)
+        let Segment { number, cut } = call.segment;
+        if call.segment == Segment::default() {
+            // As versions without segments write it.
+            return self.byte(kind).pn(call.peer).byte(reduction).flag(survivors);
+        }
+        self.byte(kind).pn(call.peer).byte(reduction | IS_SEGMENT).flag(survivors);
+        self.word(number).word(cut)
     }
 
     pub(super) fn values(&mut self, values: &Values) -> &mut Self {

@@ -19,7 +19,7 @@ use fabricast_groups::{Moment, Pn};
 use super::MemberEndpoint;
 use super::operations::OutcomeSource;
 use crate::frame::{Body, Life};
-use crate::operation::{OnFailure, Operation, Outcome};
+use crate::operation::{Operation, Outcome, Terms};
 use crate::outputs::Output;
 use crate::switches::{Offer, RunContext, Wide, brought};
 
@@ -60,13 +60,13 @@ impl MemberEndpoint {
 
     /// Contributes to a run of the member's operation if the switches can do it; returns whether it
     /// did.
-    pub(super) fn try_switches(&mut self, operation: &Operation, on_failure: OnFailure) -> bool {
+    pub(super) fn try_switches(&mut self, operation: &Operation, terms: Terms) -> bool {
         let number = self.operations.last() + 1;
         let switches = &self.operations.switches;
-        let kind = operation.call(on_failure).kind;
+        let kind = operation.call(terms).kind;
         let Some(offer) = switches.offer.filter(|offer| offer.does(kind)) else { return false };
         let lives = self.roster.lives();
-        let context = RunContext { number, lives: &lives, on_failure };
+        let context = RunContext { number, lives: &lives, terms };
         let run = offer.run(self.pn, operation, &context);
         let turn = number.is_multiple_of(1 << switches.failures.min(MAX_BACKOFF));
         let together = switches.queried < number && !self.operations.has_reports(number);

@@ -21,7 +21,9 @@ use super::parts::misses_multicast;
 use super::state::EdgeEvent;
 use super::{MemberEndpoint, Neighbor};
 use crate::frame::{Body, Notice, Packet, Report};
-use crate::operation::{Call, Gathered, Kind, OnFailure, Operation, OperationError, Outcome};
+use crate::operation::{
+    Call, Gathered, Kind, OnFailure, Operation, OperationError, Outcome, Terms,
+};
 use crate::outputs::{Output, StartError};
 
 /// Longest pause between two queries for an outcome.
@@ -121,7 +123,7 @@ impl MemberEndpoint {
         &mut self,
         now: Moment,
         operation: &Operation,
-        on_failure: OnFailure,
+        terms: Terms,
     ) -> Result<(), StartError> {
         if !self.is_open() {
             return Err(StartError::NotOpen { gn: self.gn, pn: self.pn });
@@ -135,11 +137,11 @@ impl MemberEndpoint {
         }
         operation.check()?;
         self.operations.call = Some(OwnCall {
-            call: operation.call(on_failure),
+            call: operation.call(terms),
             expected: self.roster.pns(),
             gathered: operation.contribution(self.pn),
         });
-        if !self.try_switches(operation, on_failure) {
+        if !self.try_switches(operation, terms) {
             self.try_report(now);
         }
         Ok(())

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fabricast_groups::Pn;
 use fabricast_messages::{
     Ack, Announcement, Body, Call, Gathered, Hello, Kind, Limits, Missing, Mode, OnFailure,
-    Operation, Outcome, Part, Piece, Reduction, Report, Source,
+    Operation, Outcome, Part, Piece, Reduction, Report, Segment, Source,
 };
 
 use crate::world::{CALM, Weather, World};
@@ -30,6 +30,7 @@ fn frames(world: &World, number: u64) -> Vec<Body> {
         peer: Pn(0),
         reduction: Reduction::Sum,
         on_failure: OnFailure::Fail,
+        segment: Segment::default(),
     };
     let participants = BTreeSet::from([HOSTILE]);
     let outcome = |number| {

@@ -50,18 +50,26 @@ fn floats(pn: Pn) -> Vec<f64> {
 
 #[test]
 fn all_reduce_and_reduce_compute_what_a_loop_computes() {
-    use Reduction::{And, Max, Min, Or, Sum};
+    use Reduction::{And, LogicalAnd, LogicalOr, LogicalXor, Max, Min, Or, Product, Sum, Xor};
     for (count, multicast) in cases() {
         let mut world = world(count, multicast);
-        for reduction in [Sum, Min, Max, And, Or] {
+        for reduction in Reduction::ALL {
             let rule = |a: i64, b: i64| match reduction {
                 Sum => a.wrapping_add(b),
                 Min => a.min(b),
                 Max => a.max(b),
                 And => a & b,
                 Or => a | b,
+                Xor => a ^ b,
+                Product => a.wrapping_mul(b),
+                LogicalAnd => (a != 0 && b != 0).into(),
+                LogicalOr => (a != 0 || b != 0).into(),
+                LogicalXor => ((a != 0) != (b != 0)).into(),
             };
-            let fold = |at: usize| (0..count).map(|pn| numbers(Pn(pn))[at]).reduce(rule).unwrap();
+            let logical = matches!(reduction, LogicalAnd | LogicalOr | LogicalXor);
+            let own = |number: i64| if logical { (number != 0).into() } else { number };
+            let of = |pn, at: usize| own(numbers(Pn(pn))[at]);
+            let fold = |at: usize| (0..count).map(|pn| of(pn, at)).reduce(rule).unwrap();
             let want = Values::I64((0..3).map(fold).collect());
             let values = |pn| Values::I64(numbers(pn));
             let all =
@@ -100,11 +108,11 @@ fn of_all_types(pn: Pn) -> [Values; 6] {
 
 #[test]
 fn numbers_of_all_types_are_combined_as_one_after_the_other_would_be() {
-    use Reduction::{And, Max, Min, Or, Sum};
+    use Reduction::{And, Max, Min, Or, Product, Sum, Xor};
     for (count, multicast) in cases() {
         let mut world = world(count, multicast);
         for (kind, own) in of_all_types(Pn(0)).into_iter().enumerate() {
-            for reduction in [Sum, Min, Max, And, Or] {
+            for reduction in [Sum, Min, Max, And, Or, Xor, Product] {
                 if own.allow(reduction).is_err() {
                     continue;
                 }

@@ -31,7 +31,7 @@ fn talk(group: &Group) -> Result<Vec<String>, Error> {
         if rank == source {
             seen.push(format!("{:?}", group.multicast(b"hello")?));
         } else {
-            let Message { from, payload } = group.receive()?;
+            let Message { sender: from, payload } = group.receive()?;
             seen.push(format!("{} of {from}", payload.escape_ascii()));
         }
     }

@@ -108,7 +108,7 @@ async fn members_of_both_paths_make_one_group() {
             assert_eq!(soon(group.multicast(&long)).await.unwrap(), Vec::<u32>::new());
             for (rank, other) in (0_u32..).zip(&groups).filter(|(rank, _)| *rank != source) {
                 let message = soon(other.receive()).await.unwrap();
-                assert!(message == Message { from: source, payload: long.clone() }, "{rank}");
+                assert!(message == Message { sender: source, payload: long.clone() }, "{rank}");
             }
         }
         let ends = all(&groups, |group| async move {

@@ -20,6 +20,7 @@ mod fault_tolerance;
 mod groups;
 mod history;
 mod limits;
+mod long_operations;
 mod memory;
 mod messages;
 mod multicast;

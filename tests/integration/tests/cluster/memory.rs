@@ -88,10 +88,10 @@ async fn talk(groups: &[Group], length: usize) {
     let running: Vec<_> = groups.iter().map(|group| tokio::spawn(one(group.clone()))).collect();
     for (rank, running) in (0_u32..).zip(running) {
         let (mut heard, sum, broadcast, parts) = soon(running).await.unwrap().unwrap();
-        heard.sort_by_key(|message| message.from);
+        heard.sort_by_key(|message| message.sender);
         let others = (0..count).filter(|other| *other != rank);
         let wanted: Vec<Message> =
-            others.map(|from| Message { from, payload: pattern(length, from) }).collect();
+            others.map(|from| Message { sender: from, payload: pattern(length, from) }).collect();
         assert!(heard == wanted, "{length} bytes to rank {rank}");
         assert_eq!(sum, vec![u64::from(count * (count + 1) / 2); length / 8]);
         assert!(broadcast == pattern(length, 1), "{length} bytes to rank {rank}");

@@ -89,7 +89,7 @@ async fn what_is_for_all_goes_by_multicast_to_those_that_it_reaches() {
         assert_eq!(soon(group.multicast(&long)).await.unwrap(), Vec::<u32>::new());
         for (_, other) in (0_u32..).zip(&groups).filter(|(rank, _)| *rank != source) {
             let message = soon(other.receive()).await.unwrap();
-            assert!(message == Message { from: source, payload: long.clone() });
+            assert!(message == Message { sender: source, payload: long.clone() });
         }
         let carried: usize = stranger.packets().iter().map(Vec::len).sum();
         // The root sends what members send that multicast does not reach.
@@ -109,7 +109,7 @@ async fn a_stranger_at_the_address_changes_nothing() {
             for (group, other) in [(&groups[0], &groups[1]), (&groups[1], &groups[0])] {
                 group.multicast(&long).await.unwrap();
                 let message = soon(other.receive()).await.unwrap();
-                assert!(message.payload == long && message.from == group.rank());
+                assert!(message.payload == long && message.sender == group.rank());
             }
             let ends = all(&groups, |group| async move {
                 let sum = group.all_reduce(Reduction::Sum, &[group.rank()]).await?;

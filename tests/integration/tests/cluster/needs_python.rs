@@ -1,6 +1,6 @@
 //! The Python package at the socket of an operating agent.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fabricast_client::{Client, Settings};
@@ -9,18 +9,41 @@ use fabricast_integration::{Cluster, Layout, soon};
 /// The folder that Python finds the package in.
 const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/python");
 
-/// A Python that finds the package.
+/// A Python that finds the package, and the library as cargo has built it beside the test.
 fn with_package() -> Command {
+    let library = std::env::current_exe().unwrap().with_file_name("libfabricast.so");
     let mut command = fabricast_testing::python();
     command.env("PYTHONPATH", PACKAGE).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.env("FABRICAST_LIBRARY", library);
     command
 }
 
 #[tokio::test]
 async fn the_python_package_joins_watches_leaves_and_names_its_errors() {
+    run_script("members.py").await;
+}
+
+#[tokio::test]
+async fn python_has_all_reductions_arrays_long_operations_and_tasks() {
+    run_script("numbers_and_tasks.py").await;
+}
+
+#[test]
+fn the_types_of_the_python_package_are_checked() {
+    let mut python = with_package();
+    let cache = tempfile::tempdir().unwrap();
+    python.args(["-m", "mypy", "--strict", "--cache-dir"]).arg(cache.path());
+    let output = python.args(["-p", "fabricast"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(Path::new(PACKAGE).join("fabricast/py.typed").exists());
+}
+
+/// Runs a script of the tests at an agent with the nodes `n0` and `n1`.
+async fn run_script(name: &str) {
     let mut python = with_package();
     let cluster = Cluster::start(Layout::leaf_spine()).await;
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/members.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join(name);
     python.arg(script).arg(cluster.socket(0)).args(["n0", "n1"]);
     let output = tokio::task::spawn_blocking(move || python.output().unwrap()).await.unwrap();
     let wrong = String::from_utf8_lossy(&output.stderr);

@@ -247,7 +247,7 @@ async fn speak(group: Group, first: u32) -> Result<Vec<String>, Error> {
         let (mut next, mut wrong) = (BTreeMap::new(), Vec::new());
         for _ in 0..(PROCESSES - 1) * MESSAGES as usize {
             let message = group.receive().await?;
-            let number = next.entry(message.from).or_insert(first);
+            let number = next.entry(message.sender).or_insert(first);
             if message.payload != number.to_be_bytes() {
                 wrong.push(format!("{me} got {:?}, not {number}", message.payload));
             }

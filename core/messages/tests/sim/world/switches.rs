@@ -50,7 +50,7 @@ fn combined(runs: &[Run]) -> Option<Wide> {
         Wide::Unsigned(numbers) => Values::U64(numbers),
     };
     let add = |mut a: Values, b: Values| {
-        a.combine(reduction, &b).unwrap();
+        a.combine(reduction.into(), &b).unwrap();
         a
     };
     match runs.iter().map(values).reduce(add).unwrap() {

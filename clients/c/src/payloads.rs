@@ -1,0 +1,294 @@
+//! Payloads of members, each with its rank and length: `fabricast_payload_list`, and the operations
+//! that give or take payloads of different lengths.
+
+use std::ffi::c_void;
+
+use fabricast_client::Payloads;
+
+use crate::arguments::{self, Place};
+use crate::failure::{Code, Failure, guard};
+use crate::group::Group;
+use crate::operation::{Operation, run, start};
+use crate::outcome::{Destination, Outcome, Running};
+use crate::request::Request;
+use crate::turns::Queue;
+
+/// A payload, as C reads and writes it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Payload {
+    rank: u32,
+    length: usize,
+    payload: *const c_void,
+}
+
+/// Payloads by rank, as C reads them. What they point to is behind them.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct PayloadList {
+    count: usize,
+    payloads: *const Payload,
+    owned: Vec<Payload>,
+    _bytes: Payloads,
+}
+
+impl From<Payloads> for PayloadList {
+    fn from(bytes: Payloads) -> Self {
+        // The bytes of a `Vec` stay where they are when the `Vec` moves.
+        let payload = |(rank, bytes): &(u32, Vec<u8>)| Payload {
+            rank: *rank,
+            length: bytes.len(),
+            payload: bytes.as_ptr().cast(),
+        };
+        let owned: Vec<Payload> = bytes.iter().map(payload).collect();
+        Self { count: owned.len(), payloads: owned.as_ptr(), owned, _bytes: bytes }
+    }
+}
+
+/// A payload to send, as C gives it.
+struct Bytes {
+    payload: *const c_void,
+    length: usize,
+}
+
+impl Bytes {
+    /// # Safety
+    ///
+    /// A payload that is not null has `length` bytes.
+    unsafe fn copied(&self) -> Result<Vec<u8>, Failure> {
+        // SAFETY: as the caller promises.
+        unsafe { arguments::copied(self.payload.cast::<u8>(), self.length, "payload") }
+    }
+}
+
+/// Parts to scatter, as C gives them.
+struct Parts {
+    parts: *const Payload,
+    count: usize,
+}
+
+/// Where the program wants a list.
+type ListPlace = *mut *mut PayloadList;
+
+/// # Safety
+///
+/// A pointer that is not null points to room for a handle, until the operation has ended.
+unsafe fn listed(list: ListPlace, running: Running) -> Result<Operation, Failure> {
+    // SAFETY: as the caller promises.
+    let place = unsafe { Place::new(list, "payloads") }?;
+    Ok(Operation { queue: Queue::Collective, running, destination: Destination::List(place) })
+}
+
+/// # Safety
+///
+/// As [`listed`].
+unsafe fn barrier(group: &Group, list: ListPlace) -> Result<Operation, Failure> {
+    let members = group.members_of_operations();
+    let running = Box::pin(async move {
+        let ranks = members.barrier().await?;
+        Ok(Outcome::Payloads(ranks.into_iter().map(|rank| (rank, Vec::new())).collect()))
+    });
+    // SAFETY: as the caller promises.
+    unsafe { listed(list, running) }
+}
+
+/// # Safety
+///
+/// As [`listed`], and `length` bytes at a payload that is not null.
+unsafe fn broadcast(
+    group: &Group,
+    source: u32,
+    bytes: Bytes,
+    list: ListPlace,
+) -> Result<Operation, Failure> {
+    let is_source = group.membership.rank() == source;
+    // SAFETY: as the caller promises.
+    let payload = if is_source { unsafe { bytes.copied() }? } else { Vec::new() };
+    let members = group.members_of_operations();
+    let running = Box::pin(async move {
+        Ok(Outcome::Payloads(vec![(source, members.broadcast(source, &payload).await?)]))
+    });
+    // SAFETY: as the caller promises.
+    unsafe { listed(list, running) }
+}
+
+/// Prepares an all-gather, or a gather if there is a root.
+///
+/// # Safety
+///
+/// As [`broadcast`].
+unsafe fn gather(
+    group: &Group,
+    root: Option<u32>,
+    bytes: Bytes,
+    list: ListPlace,
+) -> Result<Operation, Failure> {
+    // SAFETY: as the caller promises.
+    let payload = unsafe { bytes.copied() }?;
+    let members = group.members_of_operations();
+    let running = Box::pin(async move {
+        let found = match root {
+            Some(root) => members.gather(root, &payload).await?,
+            None => Some(members.all_gather(&payload).await?),
+        };
+        Ok(found.map_or(Outcome::Nothing, Outcome::Payloads))
+    });
+    // SAFETY: as the caller promises.
+    unsafe { listed(list, running) }
+}
+
+/// # Safety
+///
+/// As [`listed`], and `count` payloads at parts that are not null, each with its bytes.
+unsafe fn scatter(
+    group: &Group,
+    source: u32,
+    parts: Parts,
+    list: ListPlace,
+) -> Result<Operation, Failure> {
+    let rank = group.membership.rank();
+    let Parts { parts, count } = parts;
+    let count = if rank == source { count } else { 0 };
+    // SAFETY: as the caller promises; all patterns of bits are ranks, lengths and pointers.
+    let parts = unsafe { arguments::copied(parts, count, "parts") }?;
+    let copy = |part: Payload| {
+        // SAFETY: as the caller promises.
+        let bytes = unsafe { arguments::copied(part.payload.cast::<u8>(), part.length, "a part") }?;
+        Ok((part.rank, bytes))
+    };
+    let parts = parts.into_iter().map(copy).collect::<Result<Payloads, Failure>>()?;
+    let members = group.members_of_operations();
+    let running = Box::pin(async move {
+        let mine = members.scatter(source, &parts).await?;
+        Ok(Outcome::Payloads(mine.map(|payload| (rank, payload)).into_iter().collect()))
+    });
+    // SAFETY: as the caller promises.
+    unsafe { listed(list, running) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fabricast_barrier_list(group: *const Group, list: ListPlace) -> Code {
+    // SAFETY: the caller promises a valid handle, and room for one.
+    unsafe { run(group, |group| barrier(group, list)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fabricast_start_barrier_list(
+    group: *const Group,
+    list: ListPlace,
+    request: *mut *mut Request,
+) -> Code {
+    // SAFETY: as above, until the request has ended or is freed.
+    unsafe { start(group, request, |group| barrier(group, list)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fabricast_broadcast_list(
+    group: *const Group,
+    source: u32,
+    payload: *const c_void,
+    length: usize,
+    list: ListPlace,
+) -> Code {
+    // SAFETY: the caller promises a valid handle, `length` bytes, and room for a handle.
+    unsafe { run(group, |group| broadcast(group, source, Bytes { payload, length }, list)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fabricast_start_broadcast_list(
+    group: *const Group,
+    source: u32,
+    payload: *const c_void,
+    length: usize,
+    list: ListPlace,
+    request: *mut *mut Request,
+) -> Code {
+    // SAFETY: as above, until the request has ended or is freed.
+    unsafe {
+        start(group, request, |group| broadcast(group, source, Bytes { payload, length }, list))
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fabricast_gather(
+    group: *const Group,
+    root: u32,
+    payload: *const c_void,
+    length: usize,
+    list: ListPlace,
+) -> Code {
+    // SAFETY: the caller promises a valid handle, `length` bytes, and room for a handle.
+    unsafe { run(group, |group| gather(group, Some(root), Bytes { payload, length }, list)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fabricast_start_gather(
+    group: *const Group,
+    root: u32,
+    payload: *const c_void,
+    length: usize,
+    list: ListPlace,
+    request: *mut *mut Request,
+) -> Code {
+    // SAFETY: as above, until the request has ended or is freed.
+    unsafe {
+        start(group, request, |group| gather(group, Some(root), Bytes { payload, length }, list))
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fabricast_all_gather_list(
+    group: *const Group,
+    payload: *const c_void,
+    length: usize,
+    list: ListPlace,
+) -> Code {
+    // SAFETY: the caller promises a valid handle, `length` bytes, and room for a handle.
+    unsafe { run(group, |group| gather(group, None, Bytes { payload, length }, list)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fabricast_start_all_gather_list(
+    group: *const Group,
+    payload: *const c_void,
+    length: usize,
+    list: ListPlace,
+    request: *mut *mut Request,
+) -> Code {
+    // SAFETY: as above, until the request has ended or is freed.
+    unsafe { start(group, request, |group| gather(group, None, Bytes { payload, length }, list)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fabricast_scatter(
+    group: *const Group,
+    source: u32,
+    parts: *const Payload,
+    count: usize,
+    list: ListPlace,
+) -> Code {
+    // SAFETY: the caller promises a valid handle, `count` parts, and room for a handle.
+    unsafe { run(group, |group| scatter(group, source, Parts { parts, count }, list)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fabricast_start_scatter(
+    group: *const Group,
+    source: u32,
+    parts: *const Payload,
+    count: usize,
+    list: ListPlace,
+    request: *mut *mut Request,
+) -> Code {
+    // SAFETY: as above, until the request has ended or is freed.
+    unsafe { start(group, request, |group| scatter(group, source, Parts { parts, count }, list)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fabricast_payload_list_free(payloads: *mut PayloadList) {
+    guard(|| {
+        // SAFETY: the caller promises a list that nobody reads any more, or null.
+        drop(unsafe { arguments::taken(payloads) });
+        Ok(())
+    });
+}
