@@ -28,7 +28,7 @@ use fabricast_groups::{Gn, Pn};
 use fabricast_messages::MemberId;
 use fabricast_proto::v1;
 use fabricast_proto::v1::process_service_client::ProcessServiceClient;
-use fabricast_rpc::Reason;
+use fabricast_status::Reason;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;

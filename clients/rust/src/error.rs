@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fabricast_rpc::RpcError;
+use fabricast_status::RpcError;
 use thiserror::Error;
 use tonic::Code;
 
@@ -114,7 +114,7 @@ fn list(ranks: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabricast_rpc::Reason;
+    use fabricast_status::Reason;
 
     #[test]
     fn a_refusal_differs_from_an_agent_that_is_gone() {

@@ -1,6 +1,6 @@
 //! Messages of a part, its latest state, and the reason for its end.
 
-use fabricast_rpc::RpcError;
+use fabricast_status::RpcError;
 
 use crate::Error;
 

@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 
 use fabricast_proto::v1;
-use fabricast_rpc::Reason;
+use fabricast_status::Reason;
 
 use crate::{Error, Group, Number, Payloads};
 

@@ -13,7 +13,7 @@ use crate::call_log::audit_forbidden;
 use crate::identity::{Caller, Role};
 use crate::log_budget::LogBudget;
 use crate::middleware::{InnerService, Middleware};
-use crate::status::Reason;
+use fabricast_status::Reason;
 
 use Bound::{Agent, Endpoint, Group, Member, Node, Nothing, OwnTenant, Probe, Reporter, Term};
 use Role::{

@@ -19,9 +19,9 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::channel::Channel;
 use crate::connection;
-use crate::error::RpcError;
 use crate::security::Security;
-use crate::status::retry_after;
+use fabricast_status::RpcError;
+use fabricast_status::retry_after;
 
 /// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);

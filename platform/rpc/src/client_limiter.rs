@@ -26,7 +26,7 @@ use crate::limits::{Client, Limits, LiveLimits};
 use crate::local_process::LocalProcess;
 use crate::open_connections::ConnectionUse;
 use crate::open_files;
-use crate::status::Reason;
+use fabricast_status::Reason;
 
 /// Delay that is asked of a client with too many open calls.
 const OPEN_CALLS_DELAY: Duration = Duration::from_millis(100);

@@ -12,7 +12,7 @@ use thiserror::Error;
 use tonic::{Extensions, Status};
 use x509_parser::extensions::GeneralName;
 
-use crate::status::Reason;
+use fabricast_status::Reason;
 
 /// Prefix of identities in certificates.
 const SCHEME: &str = "spiffe://fabricast/";

@@ -32,7 +32,7 @@ use tower::{Service, ServiceExt};
 
 use crate::client::{Backoff, Peer, PeerError};
 use crate::security::Security;
-use crate::status::fact_of;
+use fabricast_status::fact_of;
 
 use leadership::{ask_leadership, best, not_leading, requested_delay};
 

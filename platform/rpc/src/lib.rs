@@ -26,7 +26,6 @@ mod client;
 mod client_limiter;
 mod connection;
 mod cost_budget;
-mod error;
 mod external_tls;
 mod identity;
 mod joined;
@@ -47,7 +46,6 @@ mod scheduled_clock;
 mod security;
 mod server;
 mod socket;
-mod status;
 mod topology;
 mod unreadable_requests;
 
@@ -58,8 +56,8 @@ pub use call_cost::{CallCost, Turn, measured};
 pub use certificates::{CertificateFiles, SecurityError};
 pub use channel::Channel;
 pub use client::{Backoff, Peer, PeerError, is_of_this_machine, request_id};
-pub use error::RpcError;
 pub use external_tls::{ExternalTls, MonitoredStream};
+pub use fabricast_status::{Reason, RpcError, fact_of, reason_of, retry_after};
 pub use identity::{
     Caller, Identity, IdentityError, NamelessError, Role, certificate_identities, identity_name,
 };
@@ -77,4 +75,3 @@ pub use server::{
     AskAddress, AskLeadership, AskReadiness, BindError, BoundServer, ServeError, Services,
 };
 pub use socket::{BoundSocket, SocketError};
-pub use status::{Reason, fact_of, reason_of, retry_after};

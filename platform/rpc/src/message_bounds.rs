@@ -28,7 +28,7 @@ use tonic::codegen::Bytes;
 use crate::call_cost::{CallCost, CallWork, LONG_MESSAGE, Turn};
 use crate::middleware::{InnerService, Middleware};
 use crate::request_bytes::{MESSAGE_TIMEOUT, RequestBytes};
-use crate::status::Reason;
+use fabricast_status::Reason;
 
 /// Bytes of elements that a message may have for each byte of its length.
 const FACTOR: usize = 4;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tonic::Status;
 
 use crate::client_limiter::ClientUsage;
-use crate::status::Reason;
+use fabricast_status::Reason;
 
 /// Time in which a message has to arrive once it has begun.
 pub(crate) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(120);

@@ -8,7 +8,7 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 
 use crate::middleware::{InnerService, Middleware};
-use crate::status::Reason;
+use fabricast_status::Reason;
 
 /// Beginnings of tonic's messages about requests that it cannot read.
 const FAULTS: [&str; 5] = [

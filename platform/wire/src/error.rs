@@ -1,7 +1,7 @@
 //! Errors of decoding: the field, and what is wrong with it.
 
 use fabricast_groups::names::NameError;
-use fabricast_rpc::{Reason, RpcError};
+use fabricast_status::{Reason, RpcError};
 use thiserror::Error;
 use tonic::Status;
 

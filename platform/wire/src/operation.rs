@@ -9,7 +9,7 @@ use fabricast_messages::{
 use fabricast_proto::v1;
 use fabricast_proto::v1::OperationKind as Kind;
 use fabricast_proto::v1::numbers::Kind as Numbers;
-use fabricast_rpc::Reason;
+use fabricast_status::Reason;
 use tonic::Status;
 
 use crate::error::{WireError, required};

@@ -1,7 +1,7 @@
 //! Refusals of single calls among many, as they are sent inside an answer.
 
 use fabricast_proto::v1;
-use fabricast_rpc::RpcError;
+use fabricast_status::RpcError;
 use tonic::Code;
 
 /// Encodes the refusal of one call.

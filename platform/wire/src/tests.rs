@@ -13,7 +13,7 @@ use fabricast_groups::record::{
     RouteState,
 };
 use fabricast_proto::v1;
-use fabricast_rpc::{Reason, RpcError};
+use fabricast_status::{Reason, RpcError};
 use fabricast_topology::Mgid;
 use proptest::collection::vec;
 use proptest::option;

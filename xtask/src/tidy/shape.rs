@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(complaints("services/tic/src/writer.rs", text), both);
         assert_eq!(complaints("services/tic/src/api/groups.rs", text), Vec::<String>::new());
         assert_eq!(complaints("agents/group/src/api.rs", text), Vec::<String>::new());
-        assert_eq!(complaints("platform/rpc/src/status.rs", text), Vec::<String>::new());
+        assert_eq!(complaints("platform/status/src/status.rs", text), Vec::<String>::new());
         assert_eq!(complaints("services/tic/tests/x.rs", text), Vec::<String>::new());
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fabricast_messages::{Mode, OpenError, SendError, StartError};
 use fabricast_proto::v1;
-use fabricast_rpc::Reason;
+use fabricast_status::Reason;
 use fabricast_wire::{decode_operation, encode_operation_error, encode_operation_result};
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::time::timeout;

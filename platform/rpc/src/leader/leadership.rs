@@ -8,7 +8,7 @@ use tonic::Status;
 use tonic::body::Body;
 
 use crate::client::{MOST_ASKED, Peer};
-use crate::status::{Reason, reason_of, retry_after};
+use fabricast_status::{Reason, reason_of, retry_after};
 
 /// Asks one part who leads; a part without others leads.
 pub(super) async fn ask_leadership(peer: &Peer) -> Option<v1::Leadership> {

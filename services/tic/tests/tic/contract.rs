@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The file with the table of reasons and codes.
-const REASONS: &str = include_str!("../../../../platform/rpc/src/status.rs");
+const REASONS: &str = include_str!("../../../../platform/status/src/status.rs");
 
 fn protos() -> Vec<(PathBuf, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto/fabricast/v1");
