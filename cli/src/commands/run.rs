@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::{Args, value_parser};
 use fabricast_client::{Client, Settings};
+use fabricast_placement::hostlist;
 use fabricast_routing::EngineKind;
 use fabricast_rpc::request_id;
 use fabricast_tic::StoreLocation;
@@ -28,6 +29,8 @@ mod watchdog;
 use children::Children;
 pub(super) use watchdog::RunKeeperArgs;
 
+/// Nodes that an error names.
+const NAMED: usize = 8;
 /// Table entries of the system that is started for the processes.
 const COLORS: u16 = 32;
 
@@ -47,6 +50,13 @@ pub(crate) struct RunArgs {
     /// Group that the processes join; default: a new one.
     #[arg(long)]
     group: Option<String>,
+    /// Nodes to place the processes on, evenly and in this order, such as `node[001-004],gpu042`;
+    /// default: all that the agent serves.
+    #[arg(long, value_name = "NODES")]
+    hosts: Option<String>,
+    /// Let the other processes go on when one fails; default: end them.
+    #[arg(long)]
+    keep_going: bool,
     /// Prefix every line that a process prints with its rank.
     #[arg(long)]
     label: bool,
@@ -99,11 +109,12 @@ async fn launch(args: &RunArgs, socket: &Path) -> Result<(), Failure> {
     let name = format!("launcher-{}", std::process::id());
     let launcher = Client::attach(Settings::at(socket).process(name).node(first)).await?;
     let group = args.group.clone().unwrap_or_else(|| format!("run-{}", request_id()));
-    let processes = placed(&group, args.processes, &nodes);
+    let chosen = args.hosts.as_deref().map(|hosts| chosen(hosts, &nodes)).transpose()?;
+    let processes = placed(&group, args.processes, chosen.as_ref().unwrap_or(&nodes));
     let reserved = launcher.reserve(&group, &processes).await.context("join the processes")?;
     // Before there is anybody who would be left behind.
     let mut signals = Signals::catch()?;
-    let mut children = Children::new(args.label)?;
+    let mut children = Children::new(args.label, args.keep_going)?;
     for place in reserved {
         let environment = BTreeMap::from([
             (Settings::SOCKET, socket.as_os_str().to_owned()),
@@ -127,6 +138,25 @@ async fn launch(args: &RunArgs, socket: &Path) -> Result<(), Failure> {
     };
     children.end(told).await;
     failed.map_or(Ok(()), |failed| Err(children.worst(failed)))
+}
+
+/// Nodes that a list names, in its order.
+///
+/// - `served`: nodes of the agent.
+fn chosen(hosts: &str, served: &[String]) -> Result<Vec<String>, Failure> {
+    let nodes = hostlist::expand(hosts).context("--hosts")?;
+    if nodes.is_empty() {
+        return Err(Failure::input("--hosts names no node"));
+    }
+    match nodes.iter().find(|node| !served.contains(node)) {
+        None => Ok(nodes),
+        Some(node) => {
+            let some = served.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+            let more = if served.len() > NAMED { ", ..." } else { "" };
+            let text = format!("--hosts: the agent does not serve node '{node}', but {some}{more}");
+            Err(Failure::input(text))
+        }
+    }
 }
 
 /// Name and node of each process, spread evenly; nodes ascend with the ranks.
@@ -191,5 +221,16 @@ mod tests {
         };
         assert_eq!([on(1), on(2), on(3), on(7)], ["a", "ab", "abc", "aaabbcc"]);
         assert_eq!(placed("g", 2, &nodes)[1].0, "g.1");
+    }
+
+    #[test]
+    fn hosts_are_taken_in_the_order_of_their_list_and_unknown_ones_are_named() {
+        let served = ["n1", "n2", "n3", "x"].map(str::to_owned);
+        assert_eq!(chosen("x,n[2-3]", &served).unwrap(), ["x", "n2", "n3"]);
+        let refused = format!("{:?}", chosen("n1,n7", &served).unwrap_err());
+        let text = "--hosts: the agent does not serve node 'n7', but n1, n2, n3, x";
+        assert!(refused.contains(text), "{refused}");
+        assert!(chosen("", &served).is_err());
+        assert!(chosen("n[1-", &served).is_err());
     }
 }

@@ -32,6 +32,28 @@ fn the_worst_exit_code_counts_and_nobody_is_left_running() {
 }
 
 #[test]
+fn processes_are_placed_on_the_hosts_that_are_named() {
+    let script = "echo $FABRICAST_RANK on $FABRICAST_NODE";
+    let hosts = ["run", "-n", "4", "--hosts", "node[002-003]", "--", "sh", "-c", script];
+    let said = Sandbox::new().ok(&hosts);
+    let lines: BTreeSet<&str> = said.lines().collect();
+    let wanted = ["0 on node002", "1 on node002", "2 on node003", "3 on node003"];
+    assert_eq!(lines, BTreeSet::from(wanted));
+    let refused = Sandbox::new().run(&["run", "-n", "1", "--hosts", "nowhere", "--", "true"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("does not serve node 'nowhere'"), "{refused:?}");
+}
+
+#[test]
+fn the_others_go_on_when_one_fails_if_they_are_told_to() {
+    let script = "if [ $FABRICAST_RANK = 2 ]; then exit 7; else sleep 1; echo done; fi";
+    let run = Sandbox::new().run(&["run", "-n", "4", "--keep-going", "--", "sh", "-c", script]);
+    assert_eq!(run.code, 7, "{run:?}");
+    assert_eq!(run.stdout, "done\ndone\ndone\n");
+    assert_eq!(run.stderr, "fabricast: rank 2 ended with exit code 7\n");
+}
+
+#[test]
 fn an_interrupted_run_ends_its_processes() {
     let mut run = Sandbox::new()
         .command(&["run", "-n", "2", "--", "sh", "-c", "echo up; sleep 1000"])
@@ -121,7 +143,11 @@ mod needs_python {
         let program = [Path::new(&python), &example].map(|path| path.display().to_string());
         let arguments: Vec<String> = arguments.chain(program).collect();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let run = Sandbox::new().command(&arguments).env("PYTHONPATH", package).output().unwrap();
+        let library = std::env::current_exe().unwrap().with_file_name("libfabricast.so");
+        let sandbox = Sandbox::new();
+        let mut run = sandbox.command(&arguments);
+        run.env("PYTHONPATH", package).env("FABRICAST_LIBRARY", library);
+        let run = run.output().unwrap();
         let (said, wrong) =
             (String::from_utf8(run.stdout).unwrap(), String::from_utf8_lossy(&run.stderr));
         assert!(run.status.success(), "{said}{wrong}");

@@ -27,6 +27,10 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Children {
     label: bool,
+    /// True if the others go on when one fails.
+    keep_going: bool,
+    /// The first failure, if the others went on.
+    failed: Option<Failure>,
     running: BTreeMap<u32, Pid>,
     waiting: JoinSet<(u32, std::io::Result<ExitStatus>)>,
     printing: JoinSet<()>,
@@ -36,9 +40,12 @@ pub(super) struct Children {
 
 impl Children {
     /// - `label`: begin every line with the rank.
-    pub(super) fn new(label: bool) -> Result<Self, Failure> {
+    /// - `keep_going`: let the others go on when one fails.
+    pub(super) fn new(label: bool, keep_going: bool) -> Result<Self, Failure> {
         Ok(Self {
             label,
+            keep_going,
+            failed: None,
             running: BTreeMap::new(),
             waiting: JoinSet::new(),
             printing: JoinSet::new(),
@@ -83,7 +90,7 @@ impl Children {
         }
     }
 
-    /// Waits until all have ended well, or one has not.
+    /// Waits until all have ended; not longer than one fails, unless the others go on.
     pub(super) async fn all_ended(&mut self) -> Result<(), Failure> {
         while let Some(ended) = self.waiting.join_next().await {
             let (rank, status) = ended.context("wait for a process")?;
@@ -91,10 +98,14 @@ impl Children {
             self.has_ended(rank);
             if let Some((code, how)) = failure(status) {
                 self.note(rank, code);
-                return Err(Failure::Ended(code, format!("rank {rank} {how}")));
+                let failed = Failure::Ended(code, format!("rank {rank} {how}"));
+                if !self.keep_going {
+                    return Err(failed);
+                }
+                self.failed.get_or_insert(failed);
             }
         }
-        Ok(())
+        self.failed.take().map_or(Ok(()), Err)
     }
 
     /// Passes a signal on to the processes, not to what they have started themselves.
