@@ -20,6 +20,7 @@ mod message;
 mod numbers;
 mod operation;
 mod outcome;
+mod payload_list;
 mod payloads;
 mod request;
 mod runtime;

@@ -9,7 +9,7 @@ use crate::failure::{Code, Failure, guard};
 use crate::group::Group;
 use crate::operation::{self, Operation};
 use crate::outcome::{Destination, Outcome};
-use crate::payloads::PayloadList;
+use crate::payload_list::PayloadList;
 use crate::request::Request;
 use crate::runtime::within;
 use crate::turns::Queue;

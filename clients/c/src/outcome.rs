@@ -7,7 +7,7 @@ use fabricast_client::Payloads;
 
 use crate::arguments::{self, Place};
 use crate::failure::{Code, Failure};
-use crate::payloads::PayloadList;
+use crate::payload_list::PayloadList;
 
 /// The run of an operation, until its end.
 pub(crate) type Running = Pin<Box<dyn Future<Output = Result<Outcome, Failure>> + Send>>;

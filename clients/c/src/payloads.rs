@@ -1,49 +1,17 @@
-//! Payloads of members, each with its rank and length: `fabricast_payload_list`, and the operations
-//! that give or take payloads of different lengths.
+//! Operations that give or take payloads of different lengths, as lists.
 
 use std::ffi::c_void;
 
 use fabricast_client::Payloads;
 
 use crate::arguments::{self, Place};
-use crate::failure::{Code, Failure, guard};
+use crate::failure::{Code, Failure};
 use crate::group::Group;
 use crate::operation::{Operation, run, start};
 use crate::outcome::{Destination, Outcome, Running};
+use crate::payload_list::{Payload, PayloadList};
 use crate::request::Request;
 use crate::turns::Queue;
-
-/// A payload, as C reads and writes it.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct Payload {
-    rank: u32,
-    length: usize,
-    payload: *const c_void,
-}
-
-/// Payloads by rank, as C reads them. What they point to is behind them.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct PayloadList {
-    count: usize,
-    payloads: *const Payload,
-    owned: Vec<Payload>,
-    _bytes: Payloads,
-}
-
-impl From<Payloads> for PayloadList {
-    fn from(bytes: Payloads) -> Self {
-        // The bytes of a `Vec` stay where they are when the `Vec` moves.
-        let payload = |(rank, bytes): &(u32, Vec<u8>)| Payload {
-            rank: *rank,
-            length: bytes.len(),
-            payload: bytes.as_ptr().cast(),
-        };
-        let owned: Vec<Payload> = bytes.iter().map(payload).collect();
-        Self { count: owned.len(), payloads: owned.as_ptr(), owned, _bytes: bytes }
-    }
-}
 
 /// A payload to send, as C gives it.
 struct Bytes {
@@ -282,13 +250,4 @@ unsafe extern "C" fn fabricast_start_scatter(
 ) -> Code {
     // SAFETY: as above, until the request has ended or is freed.
     unsafe { start(group, request, |group| scatter(group, source, Parts { parts, count }, list)) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fabricast_payload_list_free(payloads: *mut PayloadList) {
-    guard(|| {
-        // SAFETY: the caller promises a list that nobody reads any more, or null.
-        drop(unsafe { arguments::taken(payloads) });
-        Ok(())
-    });
 }

@@ -6,7 +6,7 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::OperationKind as Kind;
 use fabricast_proto::v1::numbers::Kind as Numbers;
 
-use crate::segments::other_type;
+use crate::segments::{LongOperation, other_type};
 use crate::{Error, Group};
 
 /// Function that combines numbers, element by element.
@@ -96,8 +96,9 @@ impl Reduction {
 /// that joins, or calls something else, between two segments makes the operation fail everywhere
 /// with `OPERATIONS_DIFFER`.
 ///
-/// A call whose future is dropped still counts; the next one is refused until it has ended. One that
-/// runs in segments is not continued then, and fails at the others when this member calls the next.
+/// A call whose future is dropped still counts; the next one is refused until it has ended. One
+/// that runs in segments is not continued then, and fails at the others when this member calls the
+/// next.
 ///
 /// A member that fails before it has contributed makes an operation fail everywhere, with
 /// [`Error::MembersFailed`], or is left out if all have called it through
@@ -139,7 +140,7 @@ impl Group {
     /// As listed at the top of this block.
     pub async fn broadcast(&self, source: u32, payload: &[u8]) -> Result<Vec<u8>, Error> {
         let payload = if self.rank == source { payload } else { &[] };
-        self.broadcast_segments(operation(Kind::Broadcast, source), payload).await
+        self.long(operation(Kind::Broadcast, source)).broadcast(payload).await
     }
 
     /// Combines the numbers of all members; only the member `root` gets the result.
@@ -153,8 +154,7 @@ impl Group {
         reduction: Reduction,
         numbers: &[N],
     ) -> Result<Option<Vec<N>>, Error> {
-        let found =
-            self.combine_segments(combining(Kind::Reduce, root, reduction), numbers).await?;
+        let found = self.long(combining(Kind::Reduce, root, reduction)).combine(numbers).await?;
         (self.rank == root).then(|| found.ok_or_else(other_type)).transpose()
     }
 
@@ -169,7 +169,7 @@ impl Group {
         numbers: &[N],
     ) -> Result<Vec<N>, Error> {
         let operation = combining(Kind::AllReduce, 0, reduction);
-        self.combine_segments(operation, numbers).await?.ok_or_else(other_type)
+        self.long(operation).combine(numbers).await?.ok_or_else(other_type)
     }
 
     /// Collects the payloads of all members, by rank, at the member `root`; `None` at the others.
@@ -178,7 +178,7 @@ impl Group {
     ///
     /// As listed at the top of this block.
     pub async fn gather(&self, root: u32, payload: &[u8]) -> Result<Option<Payloads>, Error> {
-        let found = self.gather_segments(operation(Kind::Gather, root), payload).await?;
+        let found = self.long(operation(Kind::Gather, root)).gather(payload).await?;
         Ok((self.rank == root).then_some(found))
     }
 
@@ -194,7 +194,7 @@ impl Group {
         parts: &[(u32, Vec<u8>)],
     ) -> Result<Option<Vec<u8>>, Error> {
         let parts = if self.rank == source { parts } else { &[] };
-        self.scatter_segments(operation(Kind::Scatter, source), parts).await
+        self.long(operation(Kind::Scatter, source)).scatter(parts).await
     }
 
     /// Collects the payloads of all members, by rank, at every member.
@@ -203,7 +203,7 @@ impl Group {
     ///
     /// As listed at the top of this block.
     pub async fn all_gather(&self, payload: &[u8]) -> Result<Payloads, Error> {
-        self.gather_segments(operation(Kind::AllGather, 0), payload).await
+        self.long(operation(Kind::AllGather, 0)).gather(payload).await
     }
 
     /// Combines the numbers of the members up to this one, by rank.
@@ -217,7 +217,11 @@ impl Group {
         numbers: &[N],
     ) -> Result<Vec<N>, Error> {
         let operation = combining(Kind::Scan, 0, reduction);
-        self.combine_segments(operation, numbers).await?.ok_or_else(other_type)
+        self.long(operation).combine(numbers).await?.ok_or_else(other_type)
+    }
+
+    fn long(&self, operation: v1::GroupOperation) -> LongOperation<'_> {
+        LongOperation { group: self, operation }
     }
 
     /// Runs one operation of the message layer.

@@ -10,8 +10,8 @@
 //!   the same refusal, and begin again with shorter segments.
 //!
 //! The message layer refuses members that are at different segments (`OPERATIONS_DIFFER`), so one
-//! that joins in the middle gets an error, as do all others, and no mix. Members that are gone after
-//! the first segment are failures: the operation fails, or goes on without anything of them.
+//! that joins in the middle gets an error, as do all others, and no mix. Members that are gone
+//! after the first segment are failures: the operation fails, or goes on without anything of them.
 
 use std::collections::BTreeMap;
 
@@ -39,8 +39,8 @@ impl Participants {
     }
 }
 
-/// Length of segments after those of `length` were too long together; `None` if there is none or the
-/// error is another one.
+/// Length of segments after those of `length` were too long together; `None` if there is none or
+/// the error is another one.
 fn shorter(length: usize, error: &Error) -> Option<usize> {
     (length > SHORTEST && is_too_long(error)).then_some(length / SHORTER)
 }
@@ -90,20 +90,23 @@ enum Combined<N> {
     Mixed,
 }
 
-impl Group {
+/// An operation of any length, without the member's contribution.
+pub(crate) struct LongOperation<'a> {
+    pub(crate) group: &'a Group,
+    pub(crate) operation: v1::GroupOperation,
+}
+
+impl LongOperation<'_> {
     /// Runs a broadcast.
     ///
     /// - `payload`: empty at all members but the source.
-    pub(crate) async fn broadcast_segments(
-        &self,
-        operation: v1::GroupOperation,
-        payload: &[u8],
-    ) -> Result<Vec<u8>, Error> {
+    pub(crate) async fn broadcast(&self, payload: &[u8]) -> Result<Vec<u8>, Error> {
         let mut whole = Vec::new();
         for segment in 0.. {
             let start = start_of(segment, LONGEST);
             let payload = piece(payload, start, LONGEST);
-            let result = self.run(v1::GroupOperation { payload, segment, ..operation.clone() });
+            let result =
+                self.group.run(v1::GroupOperation { payload, segment, ..self.operation.clone() });
             let result = result.await?;
             let full = is_full(&result, LONGEST);
             whole.extend(result.payload.unwrap_or_default());
@@ -117,17 +120,14 @@ impl Group {
     /// Runs a scatter.
     ///
     /// - `parts`: empty at all members but the source.
-    pub(crate) async fn scatter_segments(
-        &self,
-        operation: v1::GroupOperation,
-        parts: &[(u32, Vec<u8>)],
-    ) -> Result<Option<Vec<u8>>, Error> {
+    pub(crate) async fn scatter(&self, parts: &[(u32, Vec<u8>)]) -> Result<Option<Vec<u8>>, Error> {
         let mut whole: Option<Vec<u8>> = None;
         let mut members = Participants::default();
         for segment in 0.. {
             let start = start_of(segment, LONGEST);
             let parts = pieces(parts, start, LONGEST);
-            let result = self.run(v1::GroupOperation { parts, segment, ..operation.clone() });
+            let result =
+                self.group.run(v1::GroupOperation { parts, segment, ..self.operation.clone() });
             let result = result.await?;
             self.fail_without(members.gone(&result.participants))?;
             let full = is_full(&result, LONGEST);
@@ -142,26 +142,17 @@ impl Group {
     }
 
     /// Runs a gather or an all-gather; no payloads where the member is not to get them.
-    pub(crate) async fn gather_segments(
-        &self,
-        operation: v1::GroupOperation,
-        payload: &[u8],
-    ) -> Result<Payloads, Error> {
+    pub(crate) async fn gather(&self, payload: &[u8]) -> Result<Payloads, Error> {
         let mut length = LONGEST;
         loop {
-            match self.gather_once(&operation, payload, length).await {
+            match self.gather_once(payload, length).await {
                 Err(error) => length = shorter(length, &error).ok_or(error)?,
                 ended => return ended,
             }
         }
     }
 
-    async fn gather_once(
-        &self,
-        operation: &v1::GroupOperation,
-        payload: &[u8],
-        length: usize,
-    ) -> Result<Payloads, Error> {
+    async fn gather_once(&self, payload: &[u8], length: usize) -> Result<Payloads, Error> {
         let cut = u32::try_from(length).unwrap_or(u32::MAX);
         let segment_cut = if length == LONGEST { 0 } else { cut };
         let mut all: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
@@ -169,8 +160,8 @@ impl Group {
         for segment in 0.. {
             let payload = piece(payload, start_of(segment, length), length);
             let operation =
-                v1::GroupOperation { payload, segment, segment_cut, ..operation.clone() };
-            let result = self.run(operation).await?;
+                v1::GroupOperation { payload, segment, segment_cut, ..self.operation.clone() };
+            let result = self.group.run(operation).await?;
             self.fail_without(members.gone(&result.participants))?;
             let full = is_full(&result, length);
             // A member that is gone has left a part of its payload only.
@@ -186,14 +177,10 @@ impl Group {
     }
 
     /// Runs a reduction or a scan; `None` where the member is not to get the numbers.
-    pub(crate) async fn combine_segments<N: Number>(
-        &self,
-        operation: v1::GroupOperation,
-        numbers: &[N],
-    ) -> Result<Option<Vec<N>>, Error> {
+    pub(crate) async fn combine<N: Number>(&self, numbers: &[N]) -> Result<Option<Vec<N>>, Error> {
         let mut length = LONGEST;
         loop {
-            match self.combine_once(&operation, numbers, length).await {
+            match self.combine_once(numbers, length).await {
                 Err(error) => length = shorter(length, &error).ok_or(error)?,
                 Ok(Combined::Whole(numbers)) => return Ok(numbers),
                 Ok(Combined::Mixed) => {}
@@ -203,7 +190,6 @@ impl Group {
 
     async fn combine_once<N: Number>(
         &self,
-        operation: &v1::GroupOperation,
         numbers: &[N],
         length: usize,
     ) -> Result<Combined<N>, Error> {
@@ -217,8 +203,8 @@ impl Group {
             let kind = N::to_wire(&rest[..rest.len().min(each)]);
             let numbers = Some(v1::Numbers { kind: Some(kind) });
             let operation =
-                v1::GroupOperation { numbers, segment, segment_cut, ..operation.clone() };
-            let result = self.run(operation).await?;
+                v1::GroupOperation { numbers, segment, segment_cut, ..self.operation.clone() };
+            let result = self.group.run(operation).await?;
             let gone = members.gone(&result.participants);
             if !gone.is_empty() {
                 self.fail_without(gone)?;
@@ -234,7 +220,7 @@ impl Group {
 
     /// Fails if members are gone, unless operations complete without them.
     fn fail_without(&self, failed: Vec<u32>) -> Result<(), Error> {
-        if failed.is_empty() || self.survivors {
+        if failed.is_empty() || self.group.survivors {
             return Ok(());
         }
         Err(Error::MembersFailed { failed })

@@ -1,8 +1,8 @@
 //! Reasons of refusals, and the error of a call: what programs that only make calls share with the
 //! servers of Fabricast.
 //!
-//! [`Reason`] makes a status of a refusal; [`RpcError`] is the error of a call as its caller handles
-//! it.
+//! [`Reason`] makes a status of a refusal; [`RpcError`] is the error of a call as its caller
+//! handles it.
 
 mod error;
 mod status;

@@ -23,7 +23,7 @@ fn pattern(length: usize, rank: u32) -> Vec<u8> {
 
 /// Length of a member's payload: less than a segment, exactly one, and more.
 fn length(rank: u32) -> usize {
-    [100, SEGMENT, SEGMENT + 1, 3 * SEGMENT][rank as usize]
+    [100, SEGMENT, SEGMENT + 1, 2 * SEGMENT + 9][rank as usize]
 }
 
 async fn check_long_operations(layout: Layout) {
@@ -57,7 +57,7 @@ async fn check_long_operations(layout: Layout) {
 }
 
 async fn check_long_reductions(groups: &[Group]) {
-    const COUNT: u32 = 2 * 131_072 + 7;
+    const COUNT: u32 = 131_072 + 7;
     let whole = |rank: u32| (0..COUNT).map(|at| u64::from(at) * (u64::from(rank) + 1)).collect();
     let real = |at: u32, rank: u32| 0.1 * f64::from(at) + f64::from(rank);
     let found = all(groups, |group| async move {
