@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a chore's findings are its output")]
 
 mod bench;
+mod dist_clients;
 mod documents;
 mod e2e;
 mod figures;
@@ -96,6 +97,9 @@ usage: cargo xtask <verb>
   install-c --prefix DIR
                     build the C library with optimization, and install it below DIR: library, header,
                     pkg-config file, and manual pages made from the header
+  dist-clients      make packages of what programs link or load, in target/dist-clients: a wheel of the Python
+                    package with the C library in it, which is tried in a new environment, that library with its
+                    header, and the crates of the Rust client
   install-openmpi --prefix DIR
                     the same, and the component of Open MPI, built with its mpicc (docs/open-mpi.md); left out
                     aloud where there is none
@@ -193,6 +197,7 @@ fn write(root: &Path, words: &[&str]) -> Result<Option<bool>> {
             print!("{table}");
             complete
         }
+        ["dist-clients"] => print_paths(&dist_clients::run(root)?),
         ["install-c", "--prefix", prefix] => print_paths(&install_c::run(root, prefix.as_ref())?),
         ["install-openmpi", "--prefix", prefix] => {
             print_paths(&install_openmpi::run(root, prefix.as_ref())?)

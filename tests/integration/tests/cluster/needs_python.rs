@@ -39,6 +39,44 @@ fn the_types_of_the_python_package_are_checked() {
     assert!(Path::new(PACKAGE).join("fabricast/py.typed").exists());
 }
 
+#[tokio::test]
+async fn the_wheel_installs_into_a_new_environment_and_works_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, new) = (folder.path().join("source"), folder.path().join("new"));
+    let library = std::env::current_exe().unwrap().with_file_name("libfabricast.so");
+    // What `cargo xtask dist-clients` does with an optimized library.
+    succeeds(Command::new("cp").args(["-r", PACKAGE]).arg(&source));
+    std::fs::copy(library, source.join("fabricast/libfabricast.so.0")).unwrap();
+    let pip = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w"];
+    succeeds(fabricast_testing::python().args(pip).arg(folder.path()).arg(&source));
+    let files = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path());
+    let wheel = files.into_iter().find(|path| path.extension().is_some_and(|end| end == "whl"));
+    let wheel = wheel.unwrap();
+    let name = wheel.file_name().unwrap().to_string_lossy().into_owned();
+    assert!(name.contains("-py3-none-manylinux_2_"), "{name}");
+    succeeds(Command::new("python3").args(["-m", "venv"]).arg(&new));
+    let python = new.join("bin/python");
+    let install = ["-m", "pip", "install", "--quiet", "--no-index"];
+    succeeds(Command::new(&python).args(install).arg(&wheel));
+    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    let program = "import fabricast\n\
+        group = fabricast.Client.from_environment().join('g')\n\
+        print(group.all_reduce([3], fabricast.PROD))";
+    let mut run = Command::new(&python);
+    run.args(["-c", program]).current_dir(&new).env_remove("PYTHONPATH");
+    run.env(Settings::SOCKET, cluster.socket(0)).env(Settings::NODE, "n0");
+    let said = tokio::task::spawn_blocking(move || succeeds(&mut run)).await.unwrap();
+    assert_eq!(said, "[3]\n");
+}
+
+/// Runs a command that has to succeed; returns what it printed.
+fn succeeds(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let wrong = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {wrong}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 /// Runs a script of the tests at an agent with the nodes `n0` and `n1`.
 async fn run_script(name: &str) {
     let mut python = with_package();
