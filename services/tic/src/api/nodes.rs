@@ -1,10 +1,15 @@
 //! Answers about nodes: their records, and what the watch knows of them.
 
+use std::time::Duration;
+
 use fabricast_groups::directory::Directory;
+use fabricast_groups::ids::Incarnation;
 use fabricast_groups::names::NodeName;
 use fabricast_groups::record::{MemberRecord, NodeRecord, NodeState};
+use fabricast_groups::watch::UNTOLD;
 use fabricast_groups::{Moment, Refusal};
 use fabricast_proto::v1;
+use fabricast_rpc::Reason;
 use fabricast_wire::{encode_node, encode_timestamp};
 use tonic::Status;
 
@@ -12,6 +17,7 @@ use crate::api::status;
 use crate::clock::wall_clock;
 use crate::liveness::contacts::Contacts;
 use crate::records::Records;
+use crate::writer::directory::Registered;
 
 /// Most memberships in one answer.
 const MEMBERSHIPS: usize = 1_000;
@@ -68,4 +74,50 @@ fn wire_membership(directory: &Directory, member: &MemberRecord) -> v1::NodeMemb
 
 fn count(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Reads the time until the next report of a node; without one, that of a node that has not told
+/// it. Read field by field, because the conversion of prost-types panics on some numbers.
+pub(crate) fn next_report(given: Option<&prost_types::Duration>) -> Duration {
+    let told = given.and_then(|given| {
+        let seconds = Duration::from_secs(u64::try_from(given.seconds).ok()?);
+        seconds.checked_add(Duration::from_nanos(u64::try_from(given.nanos).ok()?))
+    });
+    told.filter(|told| !told.is_zero()).unwrap_or(UNTOLD)
+}
+
+/// The incarnation of a node that a caller cannot reach; the present one unless it names another.
+pub(crate) fn suspected(
+    records: &Records,
+    node: &NodeName,
+    given: Option<Incarnation>,
+) -> Result<Incarnation, Status> {
+    let known = records.read(|directory| directory.node(node).map(|node| node.incarnation));
+    let unknown = || Refusal::UnknownNode { node: node.clone() };
+    let known = known.ok_or_else(|| status::refusal(&unknown()))?;
+    let given = given.unwrap_or(known);
+    if given > known {
+        let stale = Refusal::StaleIncarnation { node: node.clone(), given, known };
+        return Err(status::refusal(&stale));
+    }
+    Ok(given)
+}
+
+/// The response to a registration.
+pub(crate) fn registered(answer: Registered) -> Result<v1::RegisterNodeResponse, Status> {
+    match answer {
+        Registered::Recorded(node) => Ok(v1::RegisterNodeResponse {
+            start_id: node.start_id,
+            node: Some(encode_node(&node, wall_clock())),
+        }),
+        Registered::Suppressed(node, until) => Err(suppressed(&node, until)),
+    }
+}
+
+/// The refusal of a node that has flapped too often.
+fn suppressed(node: &NodeRecord, until: Moment) -> Status {
+    let until = encode_timestamp(until).to_string();
+    let why = node.flaps.map_or_else(String::new, |flaps| format!(": {flaps}"));
+    let text = format!("node '{}' is not readmitted until {until}{why}", node.name);
+    Reason::NodeSuppressed.status(text, &[("node", node.name.as_str()), ("until", &until)])
 }

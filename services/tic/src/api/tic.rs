@@ -4,17 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_groups::command::{DeleteGroup, Refusal, RegisterNode};
+use fabricast_groups::command::{DeleteGroup, RegisterNode};
 use fabricast_groups::directory::Directory;
-use fabricast_groups::ids::{Gn, Incarnation, Moment, Revision};
+use fabricast_groups::ids::{Gn, Incarnation, Revision};
 use fabricast_groups::names::{GroupName, NodeName};
-use fabricast_groups::record::{NodeRecord, Route, RouteState};
-use fabricast_groups::watch::UNTOLD;
+use fabricast_groups::record::{Route, RouteState};
 use fabricast_proto::v1;
 use fabricast_routing::{Choice, MgidSpace};
 use fabricast_rpc::{CallCost, Caller, Reason, Turn};
 use fabricast_topology::Mgid;
-use fabricast_wire::{decode_group_agent_status, decode_route, encode_node, encode_timestamp};
+use fabricast_wire::{decode_group_agent_status, decode_route, encode_node};
 use tokio::sync::Semaphore;
 use tokio_stream::{Iter, StreamExt};
 use tonic::codegen::BoxStream;
@@ -34,9 +33,7 @@ use crate::leadership::state::LeaderState;
 use crate::liveness::inbox::LivenessInbox;
 use crate::records::copy::RecordsCopy;
 use crate::records::{Records, wire_group};
-use crate::writer::directory::{
-    DrainNode, ForgetFlaps, NodeFailed, RecordRoutes, Registered, RemoveNode,
-};
+use crate::writer::directory::{DrainNode, ForgetFlaps, NodeFailed, RecordRoutes, RemoveNode};
 use crate::writer::queue::WriterQueue;
 use crate::writer::requests::{
     AcquireRouteTerm, CopyMgidPlanner, FollowFabric, MoveToTrees, PutFailedElements,
@@ -123,7 +120,7 @@ impl v1::tic_service_server::TicService for Tic {
             endpoints: fields::own_endpoints(graph, &node.endpoints)?,
             start_id: fields::not_zero("start_id", start_id)?,
         };
-        registered(self.queue.write(request).await?.answer).map(Response::new)
+        nodes::registered(self.queue.write(request).await?.answer).map(Response::new)
     }
 
     async fn join_group(
@@ -275,7 +272,7 @@ impl v1::tic_service_server::TicService for Tic {
         let node = fields::name("node", &request.node, NodeName::new)?;
         let incarnation = Some(request.incarnation).filter(|number| *number > 0).map(Incarnation);
         if request.probe_first {
-            let given = suspected(&self.records, &node, incarnation)?;
+            let given = nodes::suspected(&self.records, &node, incarnation)?;
             tracing::info!(%node, reporter, "node reported as unreachable");
             self.liveness.reported((node, given));
             let revision = self.records.read(Directory::revision).0;
@@ -346,7 +343,8 @@ impl v1::tic_service_server::TicService for Tic {
         let caller = Caller::of(request.extensions());
         let statuses = request.into_inner().statuses;
         statuses.iter().try_for_each(|status| caller.check_node(&status.node))?;
-        let nexts = statuses.iter().map(|status| next_report(status.next_report_in.as_ref()));
+        let nexts =
+            statuses.iter().map(|status| nodes::next_report(status.next_report_in.as_ref()));
         let nexts: Vec<Duration> = nexts.collect();
         let statuses = statuses.iter().map(decode_group_agent_status);
         let statuses: Vec<_> = statuses.collect::<Result<_, _>>()?;
@@ -547,16 +545,6 @@ impl v1::tic_service_server::TicService for Tic {
     }
 }
 
-/// Reads the time until the next report of a node; without one, that of a node that has not told
-/// it. Read field by field, because the conversion of prost-types panics on some numbers.
-fn next_report(given: Option<&prost_types::Duration>) -> Duration {
-    let told = given.and_then(|given| {
-        let seconds = Duration::from_secs(u64::try_from(given.seconds).ok()?);
-        seconds.checked_add(Duration::from_nanos(u64::try_from(given.nanos).ok()?))
-    });
-    told.filter(|told| !told.is_zero()).unwrap_or(UNTOLD)
-}
-
 /// Reads a route that the route service reports, and checks it against the tables of the fabric.
 fn read_route(route: &v1::Route, colors: u16) -> Result<Route, Status> {
     let route = decode_route(route).map_err(|error| error.within("routes"))?;
@@ -572,40 +560,4 @@ fn read_route(route: &v1::Route, colors: u16) -> Result<Route, Status> {
     }
     fields::text("routes.route.reason", &route.reason)?;
     Ok(route)
-}
-
-/// The incarnation of a node that a caller cannot reach; the present one unless it names another.
-pub(crate) fn suspected(
-    records: &Records,
-    node: &NodeName,
-    given: Option<Incarnation>,
-) -> Result<Incarnation, Status> {
-    let known = records.read(|directory| directory.node(node).map(|node| node.incarnation));
-    let unknown = || Refusal::UnknownNode { node: node.clone() };
-    let known = known.ok_or_else(|| status::refusal(&unknown()))?;
-    let given = given.unwrap_or(known);
-    if given > known {
-        let stale = Refusal::StaleIncarnation { node: node.clone(), given, known };
-        return Err(status::refusal(&stale));
-    }
-    Ok(given)
-}
-
-/// The response to a registration.
-pub(crate) fn registered(answer: Registered) -> Result<v1::RegisterNodeResponse, Status> {
-    match answer {
-        Registered::Recorded(node) => Ok(v1::RegisterNodeResponse {
-            start_id: node.start_id,
-            node: Some(encode_node(&node, wall_clock())),
-        }),
-        Registered::Suppressed(node, until) => Err(suppressed(&node, until)),
-    }
-}
-
-/// The refusal of a node that has flapped too often.
-fn suppressed(node: &NodeRecord, until: Moment) -> Status {
-    let until = encode_timestamp(until).to_string();
-    let why = node.flaps.map_or_else(String::new, |flaps| format!(": {flaps}"));
-    let text = format!("node '{}' is not readmitted until {until}{why}", node.name);
-    Reason::NodeSuppressed.status(text, &[("node", node.name.as_str()), ("until", &until)])
 }
