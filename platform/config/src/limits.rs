@@ -34,7 +34,7 @@ pub struct RawLimits {
     /// 67108864, the longest message. Default 268435456.
     pub client_request_bytes: u64,
     /// The same of all clients, at least as many. Default 2147483648. Beyond, clients with up to
-    /// 4 MiB are still served. Decoded, a message takes up to four times its length.
+    /// 4 MiB are still served. Decoded, a message takes more (docs/security.md).
     pub request_bytes: u64,
 }
 
