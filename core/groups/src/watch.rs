@@ -51,7 +51,7 @@ pub use deadlines::UNTOLD;
 const MAX_OVERDUE: usize = 1_024;
 
 /// A node in one of its lives.
-pub type Life = (NodeName, Incarnation);
+pub type NodeIncarnation = (NodeName, Incarnation);
 
 /// Settings of the watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,14 +101,14 @@ pub enum WatchOutput {
     /// Probe the node, and pass its answer to [`NodeWatch::probe_answered`].
     Probe {
         /// Node to probe.
-        life: Life,
+        life: NodeIncarnation,
         /// Number of the probe.
         probe: u64,
     },
     /// Expel the node, then call [`NodeWatch::expelled`].
     Expel {
         /// Node to expel.
-        life: Life,
+        life: NodeIncarnation,
         /// Reason for the expulsion.
         cause: Cause,
     },
@@ -118,8 +118,8 @@ pub enum WatchOutput {
 #[derive(Clone, Debug)]
 pub struct NodeWatch {
     config: WatchConfig,
-    detector: Detector<Life>,
-    suspects: BTreeSet<Life>,
+    detector: Detector<NodeIncarnation>,
+    suspects: BTreeSet<NodeIncarnation>,
     deadlines: ReportDeadlines,
     disruption: Disruption,
     blocks: Blocks,
@@ -160,12 +160,14 @@ impl NodeWatch {
     /// Cost: the hosts.
     pub fn follow_hosts(&mut self, now: Moment, directory: &Directory) {
         let life = |node: &NodeName| Some((node.clone(), directory.node(node)?.incarnation));
-        let hosts: BTreeSet<Life> = directory.hosts().filter_map(|(node, _)| life(node)).collect();
+        let hosts: BTreeSet<NodeIncarnation> =
+            directory.hosts().filter_map(|(node, _)| life(node)).collect();
         self.suspects.retain(|suspect| !hosts.contains(suspect) && is_up(directory, suspect));
         self.disruption.keep(|life| is_up(directory, life));
         self.block_holds.kept.retain(|life| is_up(directory, life));
-        let gone = |life: &&Life| !hosts.contains(*life) && !self.suspects.contains(*life);
-        let gone: Vec<Life> = self.detector.peers().filter(gone).cloned().collect();
+        let gone =
+            |life: &&NodeIncarnation| !hosts.contains(*life) && !self.suspects.contains(*life);
+        let gone: Vec<NodeIncarnation> = self.detector.peers().filter(gone).cloned().collect();
         for life in gone {
             self.disruption.release(&life);
             self.detector.unwatch(&life);
@@ -184,7 +186,7 @@ impl NodeWatch {
     }
 
     /// Expects a report of a node that has registered, or may have registered with another TIC.
-    pub fn expect_report(&mut self, now: Moment, life: &Life) {
+    pub fn expect_report(&mut self, now: Moment, life: &NodeIncarnation) {
         self.deadlines.expect(now, life, UNTOLD, self.grace());
     }
 
@@ -192,7 +194,7 @@ impl NodeWatch {
     ///
     /// - `next`: time until its next report; only reports of hosts of group agents are expected
     ///   sooner.
-    pub fn heard(&mut self, now: Moment, life: &Life, next: Duration) {
+    pub fn heard(&mut self, now: Moment, life: &NodeIncarnation, next: Duration) {
         self.deadlines.expect(now, life, next, self.grace());
         if self.disruption.release(life) {
             self.detector.watch(life.clone(), now);
@@ -202,17 +204,17 @@ impl NodeWatch {
     }
 
     /// Records that a group agent cannot reach a node.
-    pub fn reported(&mut self, now: Moment, life: &Life, directory: &Directory) {
+    pub fn reported(&mut self, now: Moment, life: &NodeIncarnation, directory: &Directory) {
         self.accuse(now, life, directory, Cause::Reported);
     }
 
     /// Records that none of a node's ports is up any more.
-    pub fn ports_down(&mut self, now: Moment, life: &Life, directory: &Directory) {
+    pub fn ports_down(&mut self, now: Moment, life: &NodeIncarnation, directory: &Directory) {
         self.accuse(now, life, directory, Cause::PortsDown);
     }
 
     /// Probes a node that may have failed, for instance because some of its ports are down.
-    pub fn doubt(&mut self, now: Moment, life: &Life, directory: &Directory) {
+    pub fn doubt(&mut self, now: Moment, life: &NodeIncarnation, directory: &Directory) {
         if !is_up(directory, life) {
             return; // expelled already, or back in a newer life
         }
@@ -224,7 +226,7 @@ impl NodeWatch {
     }
 
     /// Applies the policy of an accusation.
-    fn accuse(&mut self, now: Moment, life: &Life, directory: &Directory, cause: Cause) {
+    fn accuse(&mut self, now: Moment, life: &NodeIncarnation, directory: &Directory, cause: Cause) {
         let policy = match cause {
             Cause::Reported => self.config.on_report,
             Cause::PortsDown => self.config.on_ports_down,
@@ -241,7 +243,7 @@ impl NodeWatch {
     }
 
     /// Records the answer to a probe.
-    pub fn probe_answered(&mut self, now: Moment, life: &Life, probe: u64) {
+    pub fn probe_answered(&mut self, now: Moment, life: &NodeIncarnation, probe: u64) {
         self.detector.probe_answered(life, probe, now);
         if self.detector.health(life) != Some(Health::Alive) {
             return;
@@ -256,14 +258,14 @@ impl NodeWatch {
 
     /// Returns the nodes that are overdue or suspected and have not answered yet. Cost: the hosts,
     /// if there is any.
-    pub fn silent(&self) -> impl Iterator<Item = &Life> {
+    pub fn silent(&self) -> impl Iterator<Item = &NodeIncarnation> {
         let (_, silent) = self.detector.counts();
-        let is_silent = |life: &&Life| self.detector.health(life) != Some(Health::Alive);
+        let is_silent = |life: &&NodeIncarnation| self.detector.health(life) != Some(Health::Alive);
         self.detector.peers().take(if silent > 0 { usize::MAX } else { 0 }).filter(is_silent)
     }
 
     /// Records that a node has been expelled, or that the expulsion is void.
-    pub fn expelled(&mut self, life: &Life) {
+    pub fn expelled(&mut self, life: &NodeIncarnation) {
         self.suspects.remove(life);
         self.deadlines.forget(life);
         self.disruption.forget(life);
@@ -274,10 +276,10 @@ impl NodeWatch {
     /// Restarts all timeouts, because this process did not run for a while: reports and answers are
     /// waiting unread.
     pub fn start_over(&mut self, now: Moment) {
-        let is_open = |life: &&Life| {
+        let is_open = |life: &&NodeIncarnation| {
             self.detector.health(life) != Some(Health::Dead) || self.disruption.held.contains(*life)
         };
-        let open: Vec<Life> = self.detector.peers().filter(is_open).cloned().collect();
+        let open: Vec<NodeIncarnation> = self.detector.peers().filter(is_open).cloned().collect();
         self.disruption.held.clear();
         self.disruption.again.clear();
         self.deadlines.start_over(now, self.grace());
@@ -359,8 +361,10 @@ impl NodeWatch {
     /// Begins again to probe every node that has not answered.
     fn probe_silent(&mut self, now: Moment) {
         self.probe_held(now);
-        let suspected = |life: &&Life| self.detector.health(life) == Some(Health::Suspect);
-        let suspected: Vec<Life> = self.detector.peers().filter(suspected).cloned().collect();
+        let suspected =
+            |life: &&NodeIncarnation| self.detector.health(life) == Some(Health::Suspect);
+        let suspected: Vec<NodeIncarnation> =
+            self.detector.peers().filter(suspected).cloned().collect();
         for life in suspected {
             self.detector.watch(life.clone(), now);
             self.detector.doubt(&life, now);
@@ -377,7 +381,7 @@ impl NodeWatch {
 
     /// Probes nodes that are not watched here, to learn whether they answer.
     fn probe_others(&mut self, now: Moment, directory: &Directory, silent: usize) {
-        let is_other = |life: &Life| {
+        let is_other = |life: &NodeIncarnation| {
             self.detector.health(life).is_none() && !self.disruption.answered.contains_key(life)
         };
         for life in disruption::others(directory, is_other, silent) {
@@ -398,7 +402,7 @@ impl NodeWatch {
     }
 }
 
-fn is_up(directory: &Directory, (node, incarnation): &Life) -> bool {
+fn is_up(directory: &Directory, (node, incarnation): &NodeIncarnation) -> bool {
     directory
         .node(node)
         .is_some_and(|node| node.state == NodeState::Up && node.incarnation == *incarnation)
@@ -421,7 +425,7 @@ mod tests {
     }
 
     /// The records of one node that hosts nothing, and its life.
-    fn one_node() -> (Directory, Life) {
+    fn one_node() -> (Directory, NodeIncarnation) {
         let mut directory = Directory::new(Limits::default());
         let name = NodeName::new("n0").unwrap();
         let announced = Command::RegisterNode(RegisterNode {
@@ -441,7 +445,7 @@ mod tests {
         std::iter::from_fn(|| watch.poll_output()).collect()
     }
 
-    fn probe(life: &Life, probe: u64) -> WatchOutput {
+    fn probe(life: &NodeIncarnation, probe: u64) -> WatchOutput {
         WatchOutput::Probe { life: life.clone(), probe }
     }
 

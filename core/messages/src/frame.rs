@@ -15,7 +15,7 @@ use crate::operation::{Call, Gathered, Outcome};
 const MAX_COUNT: u64 = 1 << 62;
 
 /// Revision at which a member joined; distinguishes successive holders of a rank.
-pub type Life = Revision;
+pub type JoinRevision = Revision;
 
 /// A frame from one member's endpoint to that of a neighbour in the tree.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,8 +84,8 @@ pub struct Announcement {
 pub struct Source {
     /// Rank of the member.
     pub pn: Pn,
-    /// Life of the member.
-    pub life: Life,
+    /// Revision of its join.
+    pub life: JoinRevision,
 }
 
 /// A message, or a piece of one that is too long for a packet.
@@ -200,8 +200,8 @@ pub struct Ack {
 /// The first frame on an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Life of the sender.
-    pub life: Life,
+    /// Revision of the sender's join.
+    pub life: JoinRevision,
     /// True if the receiver shall say hello, too.
     pub reply: bool,
     /// True if the multicast connection reaches the sender, as far as it knows.
@@ -220,7 +220,7 @@ pub struct RosterChange {
     /// Ranks that no longer take part.
     pub gone: Vec<Pn>,
     /// Ranks that take part, with their lives.
-    pub here: Vec<(Pn, Life)>,
+    pub here: Vec<(Pn, JoinRevision)>,
 }
 
 /// Contributions of one side of the tree to an operation.
@@ -237,7 +237,7 @@ pub struct Report {
     /// Members that contributed.
     pub included: BTreeSet<Pn>,
     /// Newest of their lives.
-    pub newest: Life,
+    pub newest: JoinRevision,
     /// Members that took part when these called.
     pub expected: Arc<BTreeSet<Pn>>,
     /// Members of `expected` that are gone.

@@ -22,7 +22,7 @@ use fabricast_groups::names::NodeName;
 use fabricast_groups::tree::is_below;
 use fabricast_groups::{Gn, Moment, Pn};
 
-use crate::frame::{Body, Frame, Life, RosterChange};
+use crate::frame::{Body, Frame, JoinRevision, RosterChange};
 use crate::outputs::{Limits, Output, Place, PlaceNeighbor};
 use crate::roster::Roster;
 use crate::stream::{BestEffort, Stream};
@@ -50,7 +50,7 @@ const HELLOS_AT_ONCE: u8 = 4;
 pub(crate) struct MemberEndpoint {
     gn: Gn,
     pn: Pn,
-    life: Life,
+    life: JoinRevision,
     limits: Limits,
     node: NodeName,
     parent: Option<Pn>,
@@ -81,15 +81,15 @@ struct Neighbor {
     hello_at: Moment,
     heard_hellos: u8, // that ask for a reply, since `heard_since`
     heard_since: Moment,
-    life: Option<Life>,
-    hears: bool,              // multicast reaches its node
-    side: BTreeMap<Pn, Life>, // who takes part on its side
-    knowledge: Knowledge,     // of `side`
-    unicast_until: Moment,    // multicast has missed it lately
+    life: Option<JoinRevision>,
+    hears: bool,                      // multicast reaches its node
+    side: BTreeMap<Pn, JoinRevision>, // who takes part on its side
+    knowledge: Knowledge,             // of `side`
+    unicast_until: Moment,            // multicast has missed it lately
 }
 
 impl Neighbor {
-    fn new(at: PlaceNeighbor, linked: bool, side: BTreeMap<Pn, Life>) -> Self {
+    fn new(at: PlaceNeighbor, linked: bool, side: BTreeMap<Pn, JoinRevision>) -> Self {
         Self {
             at,
             edge: Edge::new(linked),
@@ -163,7 +163,7 @@ impl MemberEndpoint {
         }
     }
 
-    pub(crate) fn life(&self) -> Life {
+    pub(crate) fn life(&self) -> JoinRevision {
         self.life
     }
 

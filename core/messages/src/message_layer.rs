@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use fabricast_groups::names::{Address, NodeName};
 use fabricast_groups::{Gn, Moment, Pn};
 
-use crate::frame::{Frame, Life, Notice, Packet};
+use crate::frame::{Frame, JoinRevision, Notice, Packet};
 use crate::member_endpoint::MemberEndpoint;
 use crate::operation::{Operation, Terms};
 use crate::outputs::{Limits, Mode, OpenError, Output, Place, SendError, SendId, StartError};
@@ -181,7 +181,7 @@ impl MessageLayer {
 
     /// Returns the ranks that take part in a group, with their lives, as a member of this node
     /// knows them; `None` if the member does not take part itself.
-    pub fn roster(&self, gn: Gn, pn: Pn) -> Option<BTreeMap<Pn, Life>> {
+    pub fn roster(&self, gn: Gn, pn: Pn) -> Option<BTreeMap<Pn, JoinRevision>> {
         let endpoint =
             self.endpoints.get(&MemberId { gn, pn }).filter(|endpoint| endpoint.is_open())?;
         Some(endpoint.roster().lives())

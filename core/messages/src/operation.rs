@@ -11,7 +11,7 @@ use std::sync::Arc;
 use fabricast_groups::Pn;
 use thiserror::Error;
 
-use crate::frame::Life;
+use crate::frame::JoinRevision;
 use crate::values::{Reduction, ReductionError, Values};
 
 /// A collective operation with one member's contribution.
@@ -212,7 +212,7 @@ pub struct Outcome {
     /// Members that contributed.
     pub participants: BTreeSet<Pn>,
     /// Newest of their lives: for a member with a newer one it is a predecessor's outcome.
-    pub newest: Life,
+    pub newest: JoinRevision,
     /// Result of the operation.
     pub verdict: Result<Gathered, OperationError>,
 }

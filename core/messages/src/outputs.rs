@@ -6,7 +6,7 @@ use fabricast_groups::names::{Address, NodeName};
 use fabricast_groups::{Gn, Pn};
 use thiserror::Error;
 
-use crate::frame::{Frame, Life, Packet};
+use crate::frame::{Frame, JoinRevision, Packet};
 use crate::operation::{Call, Outcome};
 use crate::switches::Run;
 use crate::values::ReductionError;
@@ -78,8 +78,8 @@ pub struct Place {
     pub gn: Gn,
     /// Rank of the member.
     pub pn: Pn,
-    /// Life of the member.
-    pub life: Life,
+    /// Revision of its join.
+    pub life: JoinRevision,
     /// Neighbour towards the root; `None` at the root.
     pub parent: Option<PlaceNeighbor>,
     /// Neighbours away from the root.

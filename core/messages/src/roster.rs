@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use fabricast_groups::Pn;
 
-use crate::frame::{Life, RosterChange};
+use crate::frame::{JoinRevision, RosterChange};
 
 /// Most departures kept for messages that are not acknowledged yet.
 const DEPARTURES: usize = 1 << 16;
@@ -13,8 +13,8 @@ const DEPARTURES: usize = 1 << 16;
 /// The members that take part, with a version that grows with every change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Roster {
-    members: BTreeMap<Pn, (Life, u64)>, // with the version that added them
-    pns: OnceLock<Arc<BTreeSet<Pn>>>,   // cache of their ranks
+    members: BTreeMap<Pn, (JoinRevision, u64)>, // with the version that added them
+    pns: OnceLock<Arc<BTreeSet<Pn>>>,           // cache of their ranks
     version: u64,
     departures: VecDeque<Departure>,
 }
@@ -50,11 +50,11 @@ impl Roster {
     }
 
     /// Returns a member's life if it takes part.
-    pub(crate) fn life(&self, pn: Pn) -> Option<Life> {
+    pub(crate) fn life(&self, pn: Pn) -> Option<JoinRevision> {
         self.members.get(&pn).map(|(life, _)| *life)
     }
 
-    pub(crate) fn lives(&self) -> BTreeMap<Pn, Life> {
+    pub(crate) fn lives(&self) -> BTreeMap<Pn, JoinRevision> {
         self.members.iter().map(|(pn, (life, _))| (*pn, *life)).collect()
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use fabricast_groups::{Moment, Pn};
 
-use crate::frame::{Ack, Life, Part};
+use crate::frame::{Ack, JoinRevision, Part};
 
 /// Parts that may come over a link before multicast brings them.
 const AHEAD: u64 = 8;
@@ -19,7 +19,7 @@ const AHEAD: u64 = 8;
 /// The parts of one source.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
-    pub(crate) life: Life,
+    pub(crate) life: JoinRevision,
     pub(crate) base: u64,
     pub(crate) have: u64,
     pub(crate) taken: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Reach {
 }
 
 impl Stream {
-    pub(crate) fn new(life: Life) -> Self {
+    pub(crate) fn new(life: JoinRevision) -> Self {
         Self {
             life,
             base: 0,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use fabricast_groups::Pn;
 
-use crate::frame::Life;
+use crate::frame::JoinRevision;
 use crate::operation::{Call, Gathered, Item, Kind, OnFailure, Operation, Terms};
 use crate::values::{Reduction, Values};
 
@@ -122,7 +122,7 @@ pub(crate) struct RunContext<'a> {
     /// Number of the operation.
     pub(crate) number: u64,
     /// The members that take part.
-    pub(crate) lives: &'a BTreeMap<Pn, Life>,
+    pub(crate) lives: &'a BTreeMap<Pn, JoinRevision>,
     pub(crate) terms: Terms,
 }
 

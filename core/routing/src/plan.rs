@@ -18,7 +18,7 @@ use fabricast_topology::{Mgid, PortId, SwitchId, TableKind};
 
 use crate::spt::MgidSpace;
 use index::GroupIndex;
-pub(crate) use part::{Loose, Part, PlannedGroup, PlannedVirtualGroup, Ports};
+pub(crate) use part::{DetachedTree, Part, PlannedGroup, PlannedVirtualGroup, Ports};
 pub use part::{PartBuilder, PlannedTree};
 pub use report::{BrokenLink, CutOff, CutOffReason, Displacement, Moved, Unprotected, Unrouted};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fabricast_groups::Directory;
 use fabricast_groups::names::NodeName;
 use fabricast_groups::record::Change;
-use fabricast_groups::watch::Life;
+use fabricast_groups::watch::NodeIncarnation;
 use fabricast_proto::v1;
 use fabricast_telemetry::audit;
 use serde_json::json;
@@ -16,7 +16,7 @@ const CALLER: &str = "tic";
 const DONE: &str = "OK";
 
 /// A node that seemed to have failed was taken out of all its groups.
-pub(crate) fn expelled((node, incarnation): &Life, cause: &str) {
+pub(crate) fn expelled((node, incarnation): &NodeIncarnation, cause: &str) {
     let what = json!({ "node": node, "incarnation": incarnation.0, "cause": cause });
     audit(CALLER, "ExpelNode", DONE, &what.to_string());
 }

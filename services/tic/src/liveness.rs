@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_groups::ids::Moment;
-use fabricast_groups::watch::{Blocks, Cause, Life, NodeWatch, WatchConfig, WatchOutput};
+use fabricast_groups::watch::{
+    Blocks, Cause, NodeIncarnation, NodeWatch, WatchConfig, WatchOutput,
+};
 use fabricast_rpc::{Backoff, ScheduledClock, joined};
 use fabricast_telemetry::metrics::{TIC_EXPELLED, TIC_HELD};
 use tokio::sync::watch;
@@ -52,8 +54,8 @@ const LATE: u32 = 8;
 
 /// Outcome of a call of this task.
 enum Outcome {
-    Probed { life: Life, probe: u64, alive: bool },
-    Expelled { life: Life },
+    Probed { life: NodeIncarnation, probe: u64, alive: bool },
+    Expelled { life: NodeIncarnation },
 }
 
 impl Liveness {
@@ -182,7 +184,7 @@ impl Liveness {
         }
     }
 
-    fn probe(&self, life: Life, probe: u64) -> impl Future<Output = Outcome> + use<> {
+    fn probe(&self, life: NodeIncarnation, probe: u64) -> impl Future<Output = Outcome> + use<> {
         let address = self.records.read(|directory| Some(directory.node(&life.0)?.address.clone()));
         // The watch gives the verdict by its own clock; before that a late answer still counts.
         let probing = self.config.detector.probing;
@@ -216,7 +218,7 @@ impl Liveness {
 }
 
 /// Has the writer expel a failed node; tries until that succeeds or is refused for good.
-async fn expel(queue: WriterQueue, life: Life, cause: Cause) -> Outcome {
+async fn expel(queue: WriterQueue, life: NodeIncarnation, cause: Cause) -> Outcome {
     let (node, incarnation) = (life.0.clone(), Some(life.1));
     let reason = match cause {
         Cause::Silent => "silent",

@@ -18,7 +18,7 @@ use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::Gn;
 use fabricast_groups::names::{EndpointName, NodeName};
 use fabricast_groups::record::{Change, GroupRecord, MemberRecord, NodeState};
-use fabricast_groups::watch::Life;
+use fabricast_groups::watch::NodeIncarnation;
 use fabricast_proto::v1;
 use fabricast_topology::Graph;
 use fabricast_wire::{encode_group, encode_member, encode_node};
@@ -57,7 +57,7 @@ pub(crate) struct Affected {
     /// The set of nodes that host group agents may have changed.
     pub(crate) hosts: bool,
     /// Nodes that have registered a new life.
-    pub(crate) nodes: Vec<Life>,
+    pub(crate) nodes: Vec<NodeIncarnation>,
 }
 
 impl Records {
@@ -144,7 +144,7 @@ impl Records {
     }
 
     /// The nodes that are up.
-    pub(crate) fn nodes_up(&self) -> Vec<Life> {
+    pub(crate) fn nodes_up(&self) -> Vec<NodeIncarnation> {
         let state = self.state.read();
         let up = state.directory.nodes().filter(|node| node.state == NodeState::Up);
         up.map(|node| (node.name.clone(), node.incarnation)).collect()

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Cause, Life, NodeWatch, WatchOutput, disruption};
+use super::{Cause, NodeIncarnation, NodeWatch, WatchOutput, disruption};
 use crate::detector::{DetectorConfig, Health};
 use crate::directory::Directory;
 use crate::ids::Moment;
@@ -23,7 +23,7 @@ impl FromIterator<(EndpointName, u32)> for Blocks {
 }
 
 impl Blocks {
-    fn of(&self, life: &Life, directory: &Directory) -> Option<u32> {
+    fn of(&self, life: &NodeIncarnation, directory: &Directory) -> Option<u32> {
         self.0.get(directory.node(&life.0)?.endpoints.first()?).copied()
     }
 }
@@ -33,7 +33,7 @@ impl Blocks {
 pub(super) struct BlockHolds {
     /// Beginning of the silence of a block, and the last verdict on one of its nodes.
     silences: BTreeMap<u32, [Moment; 2]>,
-    pub(super) kept: BTreeSet<Life>,
+    pub(super) kept: BTreeSet<NodeIncarnation>,
 }
 
 impl BlockHolds {
@@ -44,7 +44,7 @@ impl BlockHolds {
     fn keeps(
         &mut self,
         now: Moment,
-        life: &Life,
+        life: &NodeIncarnation,
         block: u32,
         [patience, pause]: [Duration; 2],
     ) -> bool {
@@ -64,7 +64,7 @@ impl BlockHolds {
 
     /// The same of a block that is silent no more: probes that failed in that time count against
     /// none of its nodes.
-    fn ends(&mut self, life: &Life, block: u32) -> bool {
+    fn ends(&mut self, life: &NodeIncarnation, block: u32) -> bool {
         self.silences.remove(&block);
         self.kept.remove(life)
     }
@@ -128,7 +128,7 @@ impl NodeWatch {
         if blocks.is_empty() {
             return;
         }
-        let is_other = |life: &Life| {
+        let is_other = |life: &NodeIncarnation| {
             self.detector.health(life).is_none()
                 && !self.disruption.answered.contains_key(life)
                 && self.blocks.of(life, directory).is_some_and(|block| blocks.contains(&block))

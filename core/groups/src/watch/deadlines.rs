@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::Life;
+use super::NodeIncarnation;
 use crate::ids::Moment;
 
 /// Time until the next report of a node that has not told it. Chosen so that a process that hosts
@@ -15,8 +15,8 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 /// Deadlines of the nodes' reports. Cost of each call: logarithmic in the nodes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReportDeadlines {
-    nodes: BTreeMap<Life, Deadline>,
-    due: BTreeSet<(Moment, Life)>,
+    nodes: BTreeMap<NodeIncarnation, Deadline>,
+    due: BTreeSet<(Moment, NodeIncarnation)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,13 @@ impl ReportDeadlines {
     ///
     /// - `within`: time until the next report, as the node has told it.
     /// - `grace`: time after which a report that has not come by then is overdue.
-    pub(super) fn expect(&mut self, now: Moment, life: &Life, within: Duration, grace: Duration) {
+    pub(super) fn expect(
+        &mut self,
+        now: Moment,
+        life: &NodeIncarnation,
+        within: Duration,
+        grace: Duration,
+    ) {
         let within = within.min(LONGEST);
         let at = now.after(within + grace);
         match self.nodes.get_mut(life) {
@@ -48,7 +54,7 @@ impl ReportDeadlines {
 
     /// Returns a node whose report is overdue, and expects its next report anew, so that it is
     /// returned again if none comes.
-    pub(super) fn pop_overdue(&mut self, now: Moment, grace: Duration) -> Option<Life> {
+    pub(super) fn pop_overdue(&mut self, now: Moment, grace: Duration) -> Option<NodeIncarnation> {
         while self.due.first().is_some_and(|(look_at, _)| *look_at <= now) {
             let (_, life) = self.due.pop_first()?;
             let Some(known) = self.nodes.get_mut(&life) else { continue };
@@ -73,7 +79,7 @@ impl ReportDeadlines {
     }
 
     /// Expects no report of a node any more.
-    pub(super) fn forget(&mut self, life: &Life) {
+    pub(super) fn forget(&mut self, life: &NodeIncarnation) {
         if let Some(known) = self.nodes.remove(life) {
             self.due.remove(&(known.look_at, life.clone()));
         }
@@ -99,7 +105,7 @@ mod tests {
         Moment(seconds * 1_000_000_000)
     }
 
-    fn life(number: u64) -> Life {
+    fn life(number: u64) -> NodeIncarnation {
         (NodeName::new("n").unwrap(), Incarnation(number))
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Life;
+use super::NodeIncarnation;
 use crate::directory::Directory;
 use crate::ids::Moment;
 use crate::record::NodeState;
@@ -19,23 +19,23 @@ pub(super) struct Disruption {
     /// More nodes than allowed are silent.
     pub(super) lasts: bool,
     /// Nodes that have answered no probe and are not expelled yet.
-    pub(super) held: BTreeSet<Life>,
+    pub(super) held: BTreeSet<NodeIncarnation>,
     /// Nodes that were held and are probed again.
-    pub(super) again: BTreeSet<Life>,
+    pub(super) again: BTreeSet<NodeIncarnation>,
     /// Nodes that are not watched and have answered a probe, and when.
-    pub(super) answered: BTreeMap<Life, Moment>,
+    pub(super) answered: BTreeMap<NodeIncarnation, Moment>,
     /// Time at which those that are held, and others, are probed again.
     pub(super) probe_again: Option<Moment>,
 }
 
 impl Disruption {
-    pub(super) fn forget(&mut self, life: &Life) {
+    pub(super) fn forget(&mut self, life: &NodeIncarnation) {
         self.release(life);
         self.answered.remove(life);
     }
 
     /// Holds a node no more; true if it had answered no probe.
-    pub(super) fn release(&mut self, life: &Life) -> bool {
+    pub(super) fn release(&mut self, life: &NodeIncarnation) -> bool {
         self.again.remove(life);
         self.held.remove(life)
     }
@@ -45,7 +45,7 @@ impl Disruption {
         self.held.len() + self.again.difference(&self.held).count()
     }
 
-    pub(super) fn keep(&mut self, keeps: impl Fn(&Life) -> bool) {
+    pub(super) fn keep(&mut self, keeps: impl Fn(&NodeIncarnation) -> bool) {
         self.held.retain(|life| keeps(life));
         self.again.retain(|life| keeps(life));
         self.answered.retain(|life, _| keeps(life));
@@ -56,12 +56,12 @@ impl Disruption {
 /// many as are silent, within bounds.
 pub(super) fn others(
     directory: &Directory,
-    is_other: impl Fn(&Life) -> bool,
+    is_other: impl Fn(&NodeIncarnation) -> bool,
     silent: usize,
-) -> Vec<Life> {
+) -> Vec<NodeIncarnation> {
     let up = directory.nodes_after(None).filter(|node| node.state == NodeState::Up);
     let lives = up.map(|node| (node.name.clone(), node.incarnation));
-    let lives: Vec<Life> = lives.filter(|life| is_other(life)).collect();
+    let lives: Vec<NodeIncarnation> = lives.filter(|life| is_other(life)).collect();
     let most = (2 * silent).clamp(OTHERS.0, OTHERS.1);
     let step = lives.len().div_ceil(most).max(1);
     lives.into_iter().step_by(step).collect()

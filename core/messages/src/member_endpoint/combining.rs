@@ -18,7 +18,7 @@ use fabricast_groups::{Moment, Pn};
 
 use super::MemberEndpoint;
 use super::operations::OutcomeSource;
-use crate::frame::{Body, Life};
+use crate::frame::{Body, JoinRevision};
 use crate::operation::{Operation, Outcome, Terms};
 use crate::outputs::Output;
 use crate::switches::{Offer, RunContext, Wide, brought};
@@ -40,7 +40,7 @@ pub(super) struct Switches {
 struct Running {
     sequence: u64,
     members: BTreeSet<Pn>,
-    newest: Life,
+    newest: JoinRevision,
 }
 
 impl Switches {

@@ -6,7 +6,7 @@ use fabricast_groups::{Moment, Pn};
 
 use super::state::{EdgeEvent, Knowledge, KnowledgeEvent};
 use super::{MemberEndpoint, Neighbor};
-use crate::frame::{Body, Hello, Life, RosterChange, Source};
+use crate::frame::{Body, Hello, JoinRevision, RosterChange, Source};
 use crate::outputs::Output;
 use crate::stream::Stream;
 
@@ -70,7 +70,7 @@ impl MemberEndpoint {
     }
 
     /// The members of the roster that belong to the far side of the edge to a new neighbour.
-    pub(super) fn far_members(&self, neighbor: Pn) -> BTreeMap<Pn, Life> {
+    pub(super) fn far_members(&self, neighbor: Pn) -> BTreeMap<Pn, JoinRevision> {
         let others = self.roster.pns();
         let others = others.iter().copied().filter(|pn| *pn != self.pn);
         let beyond = others.filter(|pn| self.is_beyond(neighbor, *pn));
@@ -102,7 +102,7 @@ impl MemberEndpoint {
         let first = before == Knowledge::Presumed;
         let side = &mut neighbor.side;
         if whole {
-            let named: BTreeMap<Pn, Life> = here.iter().copied().collect();
+            let named: BTreeMap<Pn, JoinRevision> = here.iter().copied().collect();
             gone = side.keys().filter(|pn| !named.contains_key(pn)).copied().collect();
         }
         here.retain(|(pn, life)| side.get(pn) != Some(life));
@@ -145,7 +145,7 @@ impl MemberEndpoint {
         let owes_outcome = neighbor.edge.owes_outcome();
         neighbor.edge = neighbor.edge.next(EdgeEvent::Roster);
         let others = self.neighbors.iter().filter(|(pn, _)| **pn != to);
-        let mut here: BTreeMap<Pn, Life> =
+        let mut here: BTreeMap<Pn, JoinRevision> =
             others.flat_map(|(_, one)| &one.side).map(|(pn, life)| (*pn, *life)).collect();
         if self.is_open() {
             here.insert(self.pn, self.life);

@@ -7,7 +7,7 @@ use crate::refusal::{Held, JobRefusal, NoRoom};
 use crate::topology::count;
 
 /// Nodes that every unit can give to one job of a class, by level below the class's own.
-pub(super) struct Rooms {
+pub(super) struct FreeUnits {
     class: JobClass,
     by_level: Vec<Vec<u32>>, // leaf, midplane, block
 }
@@ -66,7 +66,7 @@ impl JobAllocator {
     }
 
     /// Computes the nodes that every unit can give to a job of a class.
-    pub(super) fn rooms(&self, class: JobClass, avoid: Option<(usize, u32)>) -> Rooms {
+    pub(super) fn rooms(&self, class: JobClass, avoid: Option<(usize, u32)>) -> FreeUnits {
         let topology = &self.topology;
         let is_avoided =
             |leaf: u32| avoid.is_some_and(|(level, unit)| topology.unit_above(leaf, level) == unit);
@@ -86,11 +86,11 @@ impl JobAllocator {
             }
             by_level.push(rooms);
         }
-        Rooms { class, by_level }
+        FreeUnits { class, by_level }
     }
 
     /// Returns the room in a unit of the class's own level.
-    pub(super) fn room(&self, rooms: &Rooms, unit: u32) -> u32 {
+    pub(super) fn room(&self, rooms: &FreeUnits, unit: u32) -> u32 {
         let level = rooms.class.level();
         match level {
             0 => rooms.by_level[0][unit as usize],
@@ -103,7 +103,7 @@ impl JobAllocator {
 
     /// Chooses the unit for a job: one whose remaining nodes are of no use to a larger class, then
     /// the one with the least room, and likewise for the units around it.
-    fn best_unit(&self, rooms: &Rooms, size: u32) -> Option<u32> {
+    fn best_unit(&self, rooms: &FreeUnits, size: u32) -> Option<u32> {
         let level = rooms.class.level();
         let free: Vec<Vec<u32>> = (level + 1..3).map(|above| self.free_by_unit(above)).collect();
         let preference = |unit: u32, room: u32| {
@@ -137,7 +137,7 @@ impl JobAllocator {
     }
 
     /// Collects `size` nodes of a unit that has the room.
-    fn gather(&self, rooms: &Rooms, level: usize, unit: u32, size: u32) -> Vec<u32> {
+    fn gather(&self, rooms: &FreeUnits, level: usize, unit: u32, size: u32) -> Vec<u32> {
         if level == 0 {
             let on_leaf = self.topology.nodes_on(unit).iter().copied();
             let free = on_leaf.filter(|node| self.owner[*node as usize].is_none());

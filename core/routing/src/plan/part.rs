@@ -7,7 +7,7 @@ use fabricast_topology::{Mgid, PortId, SwitchId};
 
 use crate::plan::{CutOff, GroupPlan, Unprotected, VirtualGroup, VirtualGroupId};
 
-pub(crate) use edit::Loose;
+pub(crate) use edit::DetachedTree;
 pub(crate) use ports::Ports;
 
 /// Groups and their trees, packed.

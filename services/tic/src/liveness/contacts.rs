@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fabricast_groups::ids::{Incarnation, Moment};
 use fabricast_groups::names::NodeName;
-use fabricast_groups::watch::Life;
+use fabricast_groups::watch::NodeIncarnation;
 use parking_lot::RwLock;
 
 /// Contacts of one term: a TIC that begins to lead knows of none.
@@ -19,7 +19,11 @@ impl Contacts {
     /// Notes that these nodes have reported or answered.
     ///
     /// - `now`: the wall clock.
-    pub(crate) fn note<'a>(&self, lives: impl IntoIterator<Item = &'a Life>, now: Moment) {
+    pub(crate) fn note<'a>(
+        &self,
+        lives: impl IntoIterator<Item = &'a NodeIncarnation>,
+        now: Moment,
+    ) {
         let mut last = self.last.write();
         for (node, incarnation) in lives {
             match last.get_mut(node) {
@@ -46,7 +50,7 @@ impl Contacts {
     }
 
     /// Replaces them.
-    pub(crate) fn set_silent<'a>(&self, lives: impl Iterator<Item = &'a Life>) {
+    pub(crate) fn set_silent<'a>(&self, lives: impl Iterator<Item = &'a NodeIncarnation>) {
         let silent: BTreeSet<NodeName> = lives.map(|(node, _)| node.clone()).collect();
         if silent != *self.silent() {
             *self.silent.write() = Arc::new(silent);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use fabricast_groups::watch::Life;
+use fabricast_groups::watch::NodeIncarnation;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -25,10 +25,10 @@ pub(crate) struct LivenessInbox {
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     /// Nodes that have registered.
-    pub(crate) registered: BTreeSet<Life>,
+    pub(crate) registered: BTreeSet<NodeIncarnation>,
     /// Nodes that have reported, and the time until their next reports.
-    pub(crate) heard: BTreeMap<Life, Duration>,
-    pub(crate) reported: BTreeSet<Life>,
+    pub(crate) heard: BTreeMap<NodeIncarnation, Duration>,
+    pub(crate) reported: BTreeSet<NodeIncarnation>,
     pub(crate) cut_off: CutOff,
     pub(crate) hosts_changed: bool,
 }
@@ -37,26 +37,26 @@ pub(crate) struct Pending {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct CutOff {
     /// Nodes with some ports down: they may have failed.
-    pub(crate) some: BTreeSet<Life>,
+    pub(crate) some: BTreeSet<NodeIncarnation>,
     /// Nodes with all ports down: they cannot take part in anything that the fabric carries.
-    pub(crate) all: BTreeSet<Life>,
+    pub(crate) all: BTreeSet<NodeIncarnation>,
 }
 
 impl LivenessInbox {
     /// These nodes have registered.
-    pub(crate) fn registered(&self, lives: Vec<Life>) {
+    pub(crate) fn registered(&self, lives: Vec<NodeIncarnation>) {
         self.contacts.note(&lives, wall_clock());
         self.put(|pending| pending.registered.extend(lives));
     }
 
     /// These nodes have reported; each with the time until its next report.
-    pub(crate) fn heard(&self, lives: Vec<(Life, Duration)>) {
+    pub(crate) fn heard(&self, lives: Vec<(NodeIncarnation, Duration)>) {
         self.contacts.note(lives.iter().map(|(life, _)| life), wall_clock());
         self.put(|pending| pending.heard.extend(lives));
     }
 
     /// A group agent cannot reach this node.
-    pub(crate) fn reported(&self, life: Life) {
+    pub(crate) fn reported(&self, life: NodeIncarnation) {
         self.put(|pending| pending.reported.extend([life]));
     }
 

@@ -10,7 +10,7 @@ use crate::detector::{DetectorConfig, Policy, Probing};
 use crate::directory::{Directory, Limits};
 use crate::ids::{Incarnation, Moment};
 use crate::names::{Address, EndpointName, GroupName, NodeName, ProcessName, RequestId};
-use crate::watch::{Life, NodeWatch, WatchConfig, WatchOutput};
+use crate::watch::{NodeIncarnation, NodeWatch, WatchConfig, WatchOutput};
 
 const NODES: usize = 40;
 /// Nodes of a block, one after the other.
@@ -28,7 +28,7 @@ fn endpoint(number: usize) -> EndpointName {
     EndpointName::new(&format!("h{number}")).unwrap()
 }
 
-fn life(number: usize) -> Life {
+fn life(number: usize) -> NodeIncarnation {
     (NodeName::new(&format!("n{number:02}")).unwrap(), Incarnation(1))
 }
 
@@ -76,7 +76,7 @@ fn watch(
     every: usize,
     cut: usize,
     time: Duration,
-) -> (BTreeSet<Life>, Option<Duration>, usize) {
+) -> (BTreeSet<NodeIncarnation>, Option<Duration>, usize) {
     let directory = directory(every);
     let begin = Duration::from_secs(5);
     let blocks =

@@ -6,7 +6,7 @@ use super::extent::{Extent, LINKS, place};
 use crate::c_mr4lms::fabric::Fabric;
 use crate::c_mr4lms::numbers::{EndpointSlot, GroupIndex};
 use crate::c_mr4lms::registry::Registry;
-use crate::plan::{Loose, Ports};
+use crate::plan::{DetachedTree, Ports};
 use crate::spt::SpanningTree;
 
 /// The part of the engine that a change reads.
@@ -66,7 +66,7 @@ impl<'a> TreeView<'a> {
     }
 
     /// Builds the virtual group of groups that share a tree with each other and nobody else.
-    pub(super) fn assemble(self, indices: &[GroupIndex]) -> Loose {
+    pub(super) fn assemble(self, indices: &[GroupIndex]) -> DetachedTree {
         let mut groups: Vec<_> =
             indices.iter().map(|index| self.registry.get(*index).mgid).collect();
         groups.sort_unstable();
@@ -83,6 +83,6 @@ impl<'a> TreeView<'a> {
         }
         ports.sort(); // mostly a few rising lists
         ports.dedup();
-        Loose { root: self.root(&groups, LINKS + 1), groups, ports: Ports::new(ports) }
+        DetachedTree { root: self.root(&groups, LINKS + 1), groups, ports: Ports::new(ports) }
     }
 }

@@ -9,14 +9,14 @@ use crate::plan::VirtualGroupId;
 
 /// A virtual group outside of its part.
 #[derive(Clone, Debug)]
-pub(crate) struct Loose {
+pub(crate) struct DetachedTree {
     pub(crate) root: Option<SwitchId>,
     /// Its groups, rising.
     pub(crate) groups: Vec<Mgid>,
     pub(crate) ports: Ports,
 }
 
-impl Loose {
+impl DetachedTree {
     /// Takes over the groups and ports of another one; the root stays.
     pub(crate) fn take_over(&mut self, other: Self) {
         let small = if other.ports.len() > self.ports.len() {
@@ -55,7 +55,7 @@ impl Part {
         let at = self.groups.partition_point(|group| group.mgid < mgid);
         let virtual_group = VirtualGroupId(mgid.0);
         self.groups.insert(at, PlannedGroup { mgid, virtual_group, live: 0 });
-        self.put(Loose { root: None, groups: vec![mgid], ports: Ports::new(Vec::new()) });
+        self.put(DetachedTree { root: None, groups: vec![mgid], ports: Ports::new(Vec::new()) });
     }
 
     /// Takes out a group that is not merged with others.
@@ -97,19 +97,19 @@ impl Part {
     }
 
     /// Takes a virtual group out; its groups stay listed until it is put back or they are removed.
-    pub(crate) fn take(&mut self, id: VirtualGroupId) -> Loose {
+    pub(crate) fn take(&mut self, id: VirtualGroupId) -> DetachedTree {
         let at = self.find_tree(id);
         let first = self.merged_before(at);
         let tree = self.virtual_groups.remove(at);
         let groups: Vec<Mgid> = self.merged.drain(first..tree.merged_end as usize).collect();
         let count = tree.merged_end - to_u32(first);
         self.virtual_groups[at..].iter_mut().for_each(|later| later.merged_end -= count);
-        Loose { root: tree.root, groups, ports: tree.ports }
+        DetachedTree { root: tree.root, groups, ports: tree.ports }
     }
 
     /// Puts a virtual group in, whose groups are listed and in no other.
-    pub(crate) fn put(&mut self, tree: Loose) {
-        let Loose { root, groups, ports } = tree;
+    pub(crate) fn put(&mut self, tree: DetachedTree) {
+        let DetachedTree { root, groups, ports } = tree;
         let id = VirtualGroupId(groups[0].0);
         let at = self.virtual_groups.partition_point(|other| other.id < id);
         let first = self.merged_before(at);
