@@ -8,7 +8,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::outside;
+use crate::{outside, upgrade};
+
+/// The records that the last version has made.
+const RECORDS: &str = "cli/tests/records";
 
 /// Builds the images and runs the tests. `false` if one failed.
 ///
@@ -18,7 +21,7 @@ use crate::outside;
 ///
 /// A command that cannot be started.
 pub(crate) fn run(root: &Path, short: bool) -> Result<bool> {
-    if let Some(missing) = missing() {
+    if let Some(missing) = no_engine().or_else(no_compose) {
         println!("== left out: the tests in containers ({missing})");
         return Ok(true);
     }
@@ -53,16 +56,41 @@ pub(crate) fn run(root: &Path, short: bool) -> Result<bool> {
     Ok(true)
 }
 
-/// The first tool that the tests need and this machine lacks.
-fn missing() -> Option<&'static str> {
-    let works = |program: &str, arguments: &[&str]| {
-        let mut command = Command::new(program);
-        command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    if !works("docker", &["info"]) {
-        return Some("no docker engine answers");
+/// Has a new user install, upgrade and restore three machines in containers. `false` if a command
+/// of the page fails, or does not do what the page says.
+///
+/// - `from`: commit of the version that is installed first; by default this one, which is then
+///   upgraded to a package of a higher number.
+///
+/// # Errors
+///
+/// A commit that cannot be built, or a command that cannot be started.
+pub(crate) fn new_user(root: &Path, from: Option<&str>) -> Result<bool> {
+    if let Some(missing) = no_engine() {
+        println!("== left out: the path of a new user ({missing})");
+        return Ok(true);
     }
+    let (old, new) = upgrade::binaries(root, from)?;
+    let last = upgrade::last_version(&std::fs::read_to_string(root.join(upgrade::VERSIONS))?)?;
+    let mut script = outside(root.join("tests/e2e/new-user"), root);
+    script.arg(old).arg(new).arg(root.join(RECORDS).join(format!("{}.jsonl", last.name)));
+    println!("== {script:?}");
+    Ok(script.status().context("start tests/e2e/new-user")?.success())
+}
+
+/// Says so if there is no docker engine.
+fn no_engine() -> Option<&'static str> {
+    (!works("docker", &["info"])).then_some("no docker engine answers")
+}
+
+/// Says so if there is no way to start clusters.
+fn no_compose() -> Option<&'static str> {
     let compose = works("docker", &["compose", "version"]) || works("docker-compose", &["version"]);
     (!compose).then_some("neither `docker compose` nor docker-compose is installed")
+}
+
+fn works(program: &str, arguments: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }

@@ -59,6 +59,10 @@ usage: cargo xtask <verb>
   e2e [--short]     build the images, start the cluster of deploy/compose without records, break it container
                     by container under load, walk through docs/runbooks, and end it; left out aloud where
                     no docker engine is (--short: parts of each kind are broken in one way only, no runbooks)
+  e2e --new-user [--from COMMIT]
+                    walk through docs/tutorials/three-machines.md in containers with Debian: three machines are
+                    installed from packages, watched, copied, drained, upgraded from a lower version (--from: that
+                    of a commit, later than 0.1.0) and restored; left out aloud where no docker engine is
   e2e --slurm       start a lab of switches with a real Slurm on its hosts: jobs that use MPI and PMIx over their
                     groups, accounts over their quota, nodes that go down; left out aloud where a tool is missing
   slurm-load [OPTIONS]
@@ -165,6 +169,8 @@ fn test(root: &Path, words: &[&str]) -> Result<Option<bool>> {
         ["mutants", filter] => mutants::run(root, filter)?,
         ["e2e"] => e2e::run(root, false)?,
         ["e2e", "--short"] => e2e::run(root, true)?,
+        ["e2e", "--new-user"] => e2e::new_user(root, None)?,
+        ["e2e", "--new-user", "--from", commit] => e2e::new_user(root, Some(commit))?,
         ["e2e", "--slurm"] => slurm::in_the_lab(root)?,
         ["slurm-load", options @ ..] => slurm::load(root, options)?,
         ["alerts"] => steps::alerts(root)?,

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::{outside, separate, setup};
 
 /// The table of versions; its first row is the last version.
-const VERSIONS: &str = "docs/release.md";
+pub(crate) const VERSIONS: &str = "docs/release.md";
 /// Replaces the parts.
 const SCRIPT: &str = "tests/e2e/upgrade";
 
@@ -35,18 +35,32 @@ pub(crate) fn run(root: &Path, commit: Option<&str>) -> Result<bool> {
         Some(commit) => commit.to_owned(),
         None => last_version(&fs::read_to_string(root.join(VERSIONS))?)?.commit,
     };
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
-    let old = old_binary(root, &target, &commit)?;
-    build(root, &target)?;
+    let (old, new) = binaries(root, Some(&commit))?;
     println!("== {SCRIPT}: from {commit}");
     let status = separate::command()
         .arg(root.join(SCRIPT))
         .arg(&old)
-        .arg(target.join("debug/fabricast"))
+        .arg(&new)
         .env("PATH", setup::path())
         .status()
         .context("start unshare")?;
     Ok(status.success())
+}
+
+/// Debug binaries of a commit, or else of this one again, and of this one.
+///
+/// # Errors
+///
+/// A commit that does not exist or cannot be built.
+pub(crate) fn binaries(root: &Path, commit: Option<&str>) -> Result<(PathBuf, PathBuf)> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+    let new = target.join("debug/fabricast");
+    let old = match commit {
+        Some(commit) => old_binary(root, &target, commit)?,
+        None => new.clone(),
+    };
+    build(root, &target)?;
+    Ok((old, new))
 }
 
 /// A row of the table of versions.
