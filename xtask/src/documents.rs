@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::{outside, python, separate};
+use crate::{kubernetes, outside, python, separate};
 use page::Page;
 
 /// Pages that another chore runs, with its name.
@@ -38,6 +38,10 @@ pub(crate) fn run(root: &Path, filter: &str, optimized: bool) -> Result<bool> {
     if let Err(why) = separate::check() {
         println!("== left out: the commands of the documents ({why})");
         return Ok(true);
+    }
+    // Pages find what comes from PyPI in the folder of Python.
+    if let Err(why) = kubernetes::kubectl(root) {
+        println!("== there is no kubectl for docs/kubernetes.md: {why}");
     }
     let built = outside("cargo", root)
         .args(["build", "--quiet", "--package", "fabricast-cli", "--package", "fabricast-c"])

@@ -79,7 +79,7 @@ pub(crate) fn new_user(root: &Path, from: Option<&str>) -> Result<bool> {
 }
 
 /// Says so if there is no docker engine.
-fn no_engine() -> Option<&'static str> {
+pub(crate) fn no_engine() -> Option<&'static str> {
     (!works("docker", &["info"])).then_some("no docker engine answers")
 }
 

@@ -1,0 +1,449 @@
+"""Runs the pods of an overlay in the docker engine, with what `kubectl kustomize` has made of it.
+
+    kubectl kustomize deploy/kubernetes/overlays/dev | python pods.py FABRICAST IMAGE ETCD_IMAGE [--mistakes]
+
+With --mistakes it then makes one mistake after the other in the overlay `dev`, and demands that each is found and named.
+
+FABRICAST is the program, which issues certificates; the images are in the engine. Each container has the command,
+environment, user, rights and mounts of its pod, and the names that services give it. Its probes have to pass, then two
+nodes form a group and send a packet, and the job that copies the records has to end well. Ends with 0 if all do,
+otherwise with the pod and the container that do not. Where this differs from Kubernetes: an operating agent is called by
+the name of its node and not by an address, services do not translate ports, and network policies are not in force.
+"""
+
+import base64
+import copy
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+import yaml
+
+WORKLOADS = ("StatefulSet", "Deployment", "DaemonSet")
+PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
+# Nodes with the label fabricast/node, as the base's topology names their endpoints.
+NODES = ("h0", "h1")
+# A container that ends is started again, as a kubelet does, but not for ever.
+RESTARTS = 5
+OURS = 65532
+
+
+class Failure(Exception):
+    """What does not work, with the pod and the container."""
+
+
+def run(*command, **options):
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+def docker(*arguments):
+    done = run("docker", *arguments)
+    if done.returncode:
+        raise Failure(f"docker {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+def is_part(wanted, labels):
+    return bool(wanted) and wanted.items() <= labels.items()
+
+
+class Files:
+    """ConfigMaps, Secrets, claims and folders of nodes, as folders to mount."""
+
+    def __init__(self, folder, documents, program):
+        self.folder, self.program = folder, program
+        self.data = {}
+        for one in documents:
+            name = one["metadata"]["name"]
+            if one["kind"] == "ConfigMap":
+                self.data["configMap", name] = {key: text.encode() for key, text in one["data"].items()}
+            if one["kind"] == "Secret":
+                held = {key: base64.b64decode(text) for key, text in one.get("data", {}).items()}
+                held |= {key: text.encode() for key, text in one.get("stringData", {}).items()}
+                self.data["secret", name] = held
+        self.authorities = set()
+
+    def issue(self, secret, authority, identities, hosts):
+        """A secret of the form that cert-manager makes, as docs/kubernetes.md has it."""
+        if authority not in self.authorities:
+            self.certs("authority", "--out", self.path(authority))
+            self.authorities.add(authority)
+        words = [word for identity in identities for word in ("--identity", identity)]
+        words += [word for host in (*hosts, "127.0.0.1") for word in ("--host", host)]
+        out = self.path(f"issued-{secret}")
+        self.certs("issue", "--authority", self.path(authority), "--out", out, *words)
+        held = {}
+        for name in os.listdir(out):
+            with open(os.path.join(out, name), "rb") as file:
+                held[name] = file.read()
+        self.data["secret", secret] = held
+
+    def certs(self, *arguments):
+        done = run(self.program, "certs", *arguments)
+        if done.returncode:
+            raise Failure(f"fabricast certs {' '.join(arguments)}: {done.stderr.strip()}")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def mounted(self, kind, name, mode):
+        """A folder with the files of a ConfigMap or Secret, which belong to root and the group of the pod."""
+        if (kind, name) not in self.data:
+            return None
+        folder = self.path(f"{kind}-{name}")
+        if not os.path.exists(folder):
+            os.mkdir(folder, 0o755)
+            for key, content in self.data[kind, name].items():
+                with open(os.path.join(folder, key), "wb") as file:
+                    file.write(content)
+                os.chown(file.name, 0, OURS)
+                os.chmod(file.name, mode)
+        return folder
+
+    def writable(self, name):
+        """An empty folder for the user of the pods, the same each time."""
+        folder = self.path(name)
+        if not os.path.exists(folder):
+            os.mkdir(folder, 0o770)
+            os.chown(folder, OURS, OURS)
+        return folder
+
+
+class Pod:
+    """One container, which is all that our pods have."""
+
+    def __init__(self, cluster, workload, name, node):
+        self.cluster, self.workload, self.name = cluster, workload, name
+        job = workload["kind"] == "CronJob"
+        template = workload["spec"]["jobTemplate"]["spec"]["template"] if job else workload["spec"]["template"]
+        self.spec, self.labels = template["spec"], template["metadata"]["labels"]
+        self.known = {"metadata.name": name, "spec.nodeName": node, "status.hostIP": node}
+        self.node = node
+        if len(self.spec["containers"]) != 1 or self.spec.get("initContainers"):
+            raise Failure(f"pod {name}: this test knows pods of one container only")
+        self.container = self.spec["containers"][0]
+        self.id = f"{cluster.network}-{name}"
+
+    def fail(self, text):
+        title = f"pod {self.name}, container {self.container['name']} ({self.workload['kind']})"
+        log = run("docker", "logs", "--tail", "8", self.id)
+        raise Failure(f"{title}: {text}\n{log.stdout}{log.stderr}".rstrip())
+
+    def environment(self):
+        variables, files = {}, self.cluster.files
+        for source in self.container.get("envFrom", []):
+            for kind in ("configMap", "secret"):
+                if f"{kind}Ref" in source:
+                    name = source[f"{kind}Ref"]["name"]
+                    if (kind, name) not in files.data:
+                        self.fail(f"there is no {kind} {name}")
+                    variables |= {key: text.decode() for key, text in files.data[kind, name].items()}
+        for variable in self.container.get("env", []):
+            variables[variable["name"]] = self.value(variable, variables)
+        return variables
+
+    def value(self, variable, variables):
+        if "value" in variable:
+            return self.expanded(variable["value"], variables)
+        source = variable["valueFrom"]
+        if "fieldRef" in source:
+            return self.known[source["fieldRef"]["fieldPath"]]
+        for kind in ("configMap", "secret"):
+            if f"{kind}KeyRef" in source:
+                key = source[f"{kind}KeyRef"]
+                held = self.cluster.files.data.get((kind, key["name"]), {})
+                if key["key"] not in held:
+                    self.fail(f"{variable['name']}: {kind} {key['name']} has no {key['key']}")
+                return held[key["key"]].decode()
+        return self.fail(f"{variable['name']}: this test knows no such source: {source}")
+
+    def expanded(self, text, variables):
+        for name, value in variables.items():
+            text = text.replace(f"$({name})", value)
+        return text
+
+    def mounts(self):
+        volumes = {volume["name"]: volume for volume in self.spec.get("volumes", [])}
+        claims = self.workload["spec"].get("volumeClaimTemplates", [])
+        claims = {claim["metadata"]["name"] for claim in claims}
+        for mount in self.container.get("volumeMounts", []):
+            name, files = mount["name"], self.cluster.files
+            volume = volumes.get(name, {})
+            folder = None
+            if name in claims:
+                folder = files.writable(f"claim-{name}-{self.name}")
+            elif "persistentVolumeClaim" in volume:
+                folder = files.writable(f"claim-{volume['persistentVolumeClaim']['claimName']}")
+            elif "configMap" in volume:
+                folder = files.mounted("configMap", volume["configMap"]["name"], 0o644)
+            elif "secret" in volume:
+                secret = volume["secret"]
+                folder = files.mounted("secret", secret["secretName"], secret.get("defaultMode", 0o644))
+            elif "hostPath" in volume:
+                folder = self.cluster.of_node(self.node, volume["hostPath"]["path"])
+            if folder is None or "subPath" in mount:
+                self.fail(f"nothing to mount at {mount['mountPath']}: {volume or name}")
+            yield f"{folder}:{mount['mountPath']}{':ro' if mount.get('readOnly') else ''}"
+
+    def start(self):
+        spec, container = self.spec["securityContext"], self.container
+        inner = container.get("securityContext", {})
+        words = ["--name", self.id, "--hostname", self.name, "--network", self.cluster.network]
+        words += [word for alias in self.aliases() for word in ("--network-alias", alias)]
+        words += ["--user", f"{spec['runAsUser']}:{spec['runAsGroup']}", "--restart", f"on-failure:{RESTARTS}"]
+        if self.workload["kind"] == "CronJob":
+            words[-2:] = []
+        words += [f"--cap-drop={name}" for name in inner.get("capabilities", {}).get("drop", [])]
+        if not inner.get("allowPrivilegeEscalation", True):
+            words.append("--security-opt=no-new-privileges")
+        if inner.get("readOnlyRootFilesystem"):
+            words.append("--read-only")
+        memory = container.get("resources", {}).get("limits", {}).get("memory")
+        if memory:
+            words.append(f"--memory={memory.replace('i', '').lower()}")
+        variables = self.environment()
+        words += [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
+        words += [word for mount in self.mounts() for word in ("--volume", mount)]
+        command = [self.expanded(word, variables) for word in container.get("command", [])]
+        arguments = [self.expanded(word, variables) for word in container.get("args", [])]
+        if command:
+            words.append(f"--entrypoint={command[0]}")
+        started = run("docker", "run", "--detach", "--pull=never", *words, self.cluster.image(container), *command[1:], *arguments)
+        if started.returncode:
+            self.fail(started.stderr.strip())
+
+    def aliases(self):
+        service = self.workload["spec"].get("serviceName")
+        names = [f"{self.name}.{service}"] if service else []
+        if self.workload["kind"] == "DaemonSet":
+            names.append(self.node)
+        for one in self.cluster.documents:
+            if one["kind"] == "Service" and is_part(one["spec"].get("selector"), self.labels):
+                names.append(one["metadata"]["name"])
+        return names
+
+    def state(self):
+        return json.loads(docker("inspect", self.id))[0]
+
+    def must_go_on(self):
+        state = self.state()
+        if state["State"]["Status"] == "exited" or state["RestartCount"] >= RESTARTS:
+            self.fail(f"has ended with {state['State']['ExitCode']}")
+
+    def port(self, wanted):
+        ports = {port["name"]: port["containerPort"] for port in self.container.get("ports", [])}
+        return ports.get(wanted, wanted)
+
+    def probe(self, probe):
+        """What is wrong, or nothing."""
+        patience = probe.get("timeoutSeconds", 1)
+        address = self.state()["NetworkSettings"]["Networks"][self.cluster.network]["IPAddress"]
+        try:
+            if "exec" in probe:
+                done = run("docker", "exec", self.id, *probe["exec"]["command"], timeout=patience + 5)
+                return None if done.returncode == 0 else f"exit {done.returncode}: {done.stdout}{done.stderr}".strip()
+            if "tcpSocket" in probe:
+                with socket.create_connection((address, self.port(probe["tcpSocket"]["port"])), patience):
+                    return None
+            if "httpGet" in probe:
+                asked = probe["httpGet"]
+                url = f"{asked.get('scheme', 'HTTP').lower()}://{address}:{self.port(asked['port'])}{asked['path']}"
+                with urllib.request.urlopen(url, timeout=patience):
+                    return None
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+        return self.fail(f"this test knows no such probe: {probe}")
+
+    def wait(self, kind):
+        """Until a probe has passed, as long as a kubelet would give it, and ten times its period at least."""
+        probe = self.container[kind]
+        period = probe.get("periodSeconds", 10)
+        patience = max(period * probe.get("failureThreshold", 3), 10 * period)
+        ends = time.monotonic() + patience
+        while True:
+            # Others may only wait for one that has ended.
+            for pod in self.cluster.started:
+                pod.must_go_on()
+            state = self.state()
+            wrong = self.probe(probe) if state["State"]["Running"] else "it does not run"
+            if wrong is None:
+                return
+            if time.monotonic() > ends:
+                self.fail(f"{kind} has not passed in {patience} s: {wrong}")
+            time.sleep(0.5)
+
+
+class Cluster:
+    def __init__(self, documents, folder, program, images):
+        self.documents, self.images = documents, images
+        self.network = f"fabricast-pods-{os.getpid()}"
+        self.files = Files(folder, documents, program)
+        self.plain = not any("secret" in volume for one in self.of(*WORKLOADS)
+                             for volume in one["spec"]["template"]["spec"].get("volumes", []))
+        self.tics, self.started = [], []
+
+    def of(self, *kinds):
+        return [one for one in self.documents if one["kind"] in kinds]
+
+    def image(self, container):
+        """The image of this machine that stands for one in a registry."""
+        return self.images[container["image"].split("/")[-1].split(":")[0]]
+
+    def of_node(self, node, path):
+        """A folder that the administrator makes on each node (docs/kubernetes.md)."""
+        if path == "/etc/fabricast/certificates":
+            secret = f"node-{node}"
+            if ("secret", secret) not in self.files.data:
+                self.files.issue(secret, "ca", [f"operating-agent/{node}"], [node])
+            return self.files.mounted("secret", secret, 0o440)
+        if path == "/run/fabricast":
+            return self.files.writable(f"run-{node}")
+        return None
+
+    def secrets(self):
+        """What docs/kubernetes.md has the administrator make."""
+        self.files.data.setdefault(("secret", "fabricast-management-key"), {"key": b"a key for this test"})
+        if self.plain:
+            return
+        for one in self.of(*WORKLOADS):
+            name, spec = one["metadata"]["name"], one["spec"]
+            pods = [f"{name}-{at}" for at in range(spec.get("replicas", 1))]
+            hosts = [f"{pod}.{spec['serviceName']}" for pod in pods] if "serviceName" in spec else [name]
+            if name == "etcd":
+                self.files.issue("etcd-tls", "store-ca", [], [*hosts, "localhost"])
+            elif one["kind"] != "DaemonSet":
+                own = [f"{name}/{pod}" for pod in pods] if name == "switch-agent" else [f"{name}/{name}"]
+                self.files.issue(f"{name}-tls", "ca", own, hosts)
+        self.files.issue("tic-store-tls", "store-ca", ["tic/tic"], ["tic"])
+        for role in ("backup", "admin"):
+            self.files.issue(f"{role}-tls", "ca", [f"admin/{role}"], [role])
+
+    def pods(self):
+        for one in self.of(*WORKLOADS):
+            name = one["metadata"]["name"]
+            if one["kind"] == "DaemonSet":
+                yield from (Pod(self, one, f"{name}-{node}", node) for node in NODES)
+            else:
+                count = one["spec"].get("replicas", 1)
+                yield from (Pod(self, one, f"{name}-{at}", "control-plane") for at in range(count))
+
+    def ask(self, *arguments):
+        """Has an administrator's pod run a command; gives its output, or nothing if it failed."""
+        words = ["--env=FABRICAST_PLAINTEXT=true"]
+        if not self.plain:
+            folder = self.files.mounted("secret", "admin-tls", 0o440)
+            words = [f"--volume={folder}:/certificates:ro", "--env=FABRICAST_CERTIFICATES=/certificates"]
+        server = f"--env=FABRICAST_SERVER={','.join(self.tics)}"
+        image = self.images["fabricast"]
+        return run("docker", "run", "--rm", "--pull=never", f"--network={self.network}", server, *words, image, *arguments)
+
+    def until(self, *arguments):
+        ends = time.monotonic() + 60
+        while (done := self.ask(*arguments)).returncode:
+            if time.monotonic() > ends:
+                raise Failure(f"fabricast {' '.join(arguments)}: {done.stdout}{done.stderr}")
+            time.sleep(0.5)
+
+    def check(self):
+        self.secrets()
+        docker("network", "create", self.network)
+        pods = list(self.pods())
+        self.tics = [f"{pod.name}.tic:7401" for pod in pods if pod.workload["metadata"]["name"] == "tic"]
+        for pod in pods:
+            pod.start()
+            self.started.append(pod)
+        for kind in PROBES:
+            for pod in pods:
+                pod.wait(kind)
+        for node in NODES:
+            self.until("group", "join", "rows/0", "--node", node)
+        self.until("group", "send", "rows/0", "--node", NODES[0])
+        jobs = self.of("CronJob")
+        for one in jobs:
+            job = Pod(self, one, one["metadata"]["name"], "control-plane")
+            job.start()
+            code = docker("wait", job.id)
+            if code != "0":
+                job.fail(f"has ended with {code}")
+        restarts = [f"{pod.name} {count}" for pod in pods if (count := pod.state()["RestartCount"])]
+        print(f"{len(pods)} pods, {len(jobs)} jobs, {len(pods) * len(PROBES)} probes pass, a packet arrives; "
+              f"started again: {', '.join(restarts) or 'none'}")
+
+    def end(self):
+        for name in run("docker", "ps", "--all", "--quiet", "--filter", f"network={self.network}").stdout.split():
+            run("docker", "rm", "--force", "--volumes", name)
+        run("docker", "network", "rm", self.network)
+
+
+def container_of(documents, name):
+    named = [one for one in documents if one["kind"] in WORKLOADS and one["metadata"]["name"] == name]
+    return named[0]["spec"]["template"]["spec"]["containers"][0]
+
+
+def wrong_flag(documents):
+    container_of(documents, "tic")["args"][-2] = "--metrix"
+
+
+def missing_mount(documents):
+    container_of(documents, "switch-agent")["volumeMounts"] = []
+
+
+def missing_key(documents):
+    variables = container_of(documents, "fabric")["env"]
+    next(one for one in variables if "valueFrom" in one)["valueFrom"]["secretKeyRef"]["key"] = "kee"
+
+
+def failing_probe(documents):
+    probe = container_of(documents, "router")["startupProbe"]
+    probe |= {"periodSeconds": 1, "failureThreshold": 1}
+    probe["exec"]["command"][-1] = "fabricast.v1.FabricService"
+
+
+# What is wrong, and what has to be said of it.
+MISTAKES = (
+    (wrong_flag, "pod tic-0, container tic (StatefulSet): has ended with"),
+    (missing_mount, "pod switch-agent-0, container switch-agent (StatefulSet): has ended with"),
+    (missing_key, "pod fabric-0, container fabric (Deployment): FABRICAST_FABRIC__MANAGEMENT_KEY"),
+    (failing_probe, "pod router-0, container router (StatefulSet): startupProbe has not passed"),
+)
+
+
+def checked(documents, program, images):
+    """What does not work, or nothing."""
+    folder = tempfile.mkdtemp()
+    os.chmod(folder, 0o755)
+    cluster = Cluster(documents, folder, program, images)
+    try:
+        cluster.check()
+    except Failure as failure:
+        return str(failure)
+    finally:
+        cluster.end()
+        shutil.rmtree(folder, ignore_errors=True)
+    return None
+
+
+def main(program, image, etcd_image, *options):
+    documents = [one for one in yaml.safe_load_all(sys.stdin) if one]
+    images = {"fabricast": image, "fabricast-etcd": etcd_image}
+    if failure := checked(documents, program, images):
+        sys.exit(f"pods: {failure}")
+    for mistake, wanted in MISTAKES if options else ():
+        wrong = copy.deepcopy(documents)
+        mistake(wrong)
+        failure = checked(wrong, program, images)
+        if not failure or not failure.startswith(wanted):
+            sys.exit(f"pods: {mistake.__name__} is not found: {failure}")
+        print(f"{mistake.__name__}: found")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (4, 5) or sys.argv[4:] not in ([], ["--mistakes"]):
+        sys.exit("usage: pods.py FABRICAST IMAGE ETCD_IMAGE [--mistakes]")
+    main(*sys.argv[1:])
