@@ -109,11 +109,10 @@ mod tests {
 
     #[test]
     fn a_program_of_this_machine_needs_no_package() {
-        let nowhere = Path::new("/nonexistent");
-        let found = program(nowhere, "sh", &["-c", "true"], "no-such-package").unwrap();
-        assert_eq!(found, Path::new("sh"));
-        // One that is there and does not work is none.
-        assert!(program(nowhere, "sh", &["-c", "false"], "no-such-package").is_err());
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(program(root, "sh", &["-c", "true"], "none").unwrap(), Path::new("sh"));
+        assert!(works(Path::new("sh"), &["-c", "true"]));
+        assert!(!works(Path::new("sh"), &["-c", "false"]), "it is there, and does not run");
     }
 
     #[test]
