@@ -53,10 +53,8 @@ async fn without_a_quorum_no_tic_leads_none_serves_and_the_alerts_fire() {
     }
     for tic in &tics {
         let health = sandbox.run(&["health", "--server", &tic.address]);
-        assert_eq!(
-            (health.code, health.stdout.trim()),
-            (1, "not serving: fabricast.v1.TicService")
-        );
+        let expected = format!("{}: not serving: fabricast.v1.TicService", tic.address);
+        assert_eq!((health.code, health.stdout.trim()), (1, expected.as_str()));
         sandbox.ok(&["health", "--alive", "--server", &tic.address]);
         // FabricastNoTicLeads and FabricastStoreFails.
         assert!(metric(tic, "fabricast_tic_leads") < 1.0);
