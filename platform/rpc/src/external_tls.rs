@@ -141,6 +141,18 @@ impl fmt::Debug for MonitoredStream {
     }
 }
 
+impl MonitoredStream {
+    /// Records that a server hung up before it answered anything: that may be seen here before its
+    /// alert is read.
+    fn note<T>(&self, sent: &Poll<io::Result<T>>) {
+        if let Poll::Ready(Err(error)) = sent
+            && self.phase == Phase::Fresh
+        {
+            self.servers.record(&self.server, error, self.phase);
+        }
+    }
+}
+
 impl AsyncRead for MonitoredStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -172,11 +184,15 @@ impl AsyncWrite for MonitoredStream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.note(&written);
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.note(&flushed);
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
