@@ -4,29 +4,29 @@
 use std::collections::BTreeMap;
 
 use fabricast_groups::Moment;
-use fabricast_groups::watch::Life;
+use fabricast_groups::watch::NodeIncarnation;
 
 use crate::settings::DETECTOR;
 
 /// Probes of one leader that have not been answered.
 #[derive(Debug, Default)]
-pub(crate) struct OpenProbes(BTreeMap<Life, Vec<(u64, Moment)>>);
+pub(crate) struct OpenProbes(BTreeMap<NodeIncarnation, Vec<(u64, Moment)>>);
 
 impl OpenProbes {
     /// Records a probe.
-    pub(crate) fn sent(&mut self, life: Life, probe: u64, now: Moment) {
+    pub(crate) fn sent(&mut self, life: NodeIncarnation, probe: u64, now: Moment) {
         self.0.entry(life).or_default().push((probe, now));
     }
 
     /// Records an answer.
-    pub(crate) fn answered(&mut self, life: &Life, probe: u64) {
+    pub(crate) fn answered(&mut self, life: &NodeIncarnation, probe: u64) {
         if let Some(asked) = self.0.get_mut(life) {
             asked.retain(|(number, _)| *number > probe);
         }
     }
 
     /// Checks an expulsion: the last probes must all have timed out.
-    pub(crate) fn expelled(&mut self, life: &Life, now: Moment) {
+    pub(crate) fn expelled(&mut self, life: &NodeIncarnation, now: Moment) {
         let probing = DETECTOR.probing;
         let asked = self.0.remove(life).unwrap_or_default();
         let waited = asked.iter().rev().zip(1..).all(|((_, at), back)| {
