@@ -18,7 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 use tonic::client::Grpc;
 use tonic::{Code, Request, Status};
 
-use super::messages::large;
+use super::messages::{deep, large};
 use crate::calls::encoded;
 
 /// Connections of the attacker.
@@ -187,6 +187,7 @@ impl Attack {
         let variant = |at| large(&base, bytes, at * 10_000_000).into();
         let mut variants: Vec<Bytes> = (1..VARIANTS).map(variant).collect();
         variants.push(message);
+        variants.extend(deep(&base, bytes, 0).map(Bytes::from));
         let begun = Instant::now();
         let attack = Self { runtime, counts: Arc::default(), begun, bytes };
         for at in 0..OPEN {

@@ -7,6 +7,15 @@ use prost_reflect::{
 
 /// First lines of the table.
 pub(super) const TABLE_HEAD: &str = "\
+# Joins beside every call
+
+For readers who want to know how much one client can hold up another. Each row is a role that makes a call for
+two seconds, as often as it can, from 16 tasks on 4 connections: half of them send the largest message that is
+accepted (its lists are as long as fit), half a short one. Beside it a tenant joins and leaves groups through an
+operating agent, one after the other; the times are those of the joins. The cluster has a process for each part,
+certificates, 96 nodes and 2 000 groups, all on one machine; the caller's threads have the lowest priority there.
+Written by `cargo xtask fairness`.
+
 | call | role | message, bytes | calls/s | refused/s | joins | p50, ms | p99, ms |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |
 ";
@@ -24,6 +33,25 @@ pub(super) fn large(base: &DynamicMessage, bytes: usize, first: usize) -> Vec<u8
     let mut text = base.encode_to_vec();
     grow(base, bytes, first, &mut text);
     text
+}
+
+/// A message of about so many bytes with one element in its list, whose own list is as long as that
+/// allows; `None` if it has none.
+pub(super) fn deep(base: &DynamicMessage, bytes: usize, first: usize) -> Option<Vec<u8>> {
+    let (field, message) = base.descriptor().fields().find_map(|field| match field.kind() {
+        Kind::Message(message) if field.is_list() && !field.is_map() => Some((field, message)),
+        _ => None,
+    })?;
+    let element = element(base, &field, &message);
+    if !message.fields().any(|field| field.is_list() && element.has_field(&field)) {
+        return None;
+    }
+    // The element of the base would be there, too.
+    let mut alone = base.clone();
+    alone.clear_field(&field);
+    let mut text = alone.encode_to_vec();
+    append(&field, &large(&element, bytes, first), &mut text);
+    Some(text)
 }
 
 /// Appends to the encoding of a message; false if it has nothing that can be longer.
