@@ -379,6 +379,7 @@ impl MemberEndpoint {
     /// Sends a neighbour the last outcome, after the roster.
     pub(super) fn send_outcome(&mut self, to: Pn) {
         let Some(outcome) = self.operations.last.clone() else { return };
+        self.has_all_pieces(to, outcome.number);
         let Some(neighbor) = self.neighbors.get_mut(&to) else { return };
         neighbor.edge = neighbor.edge.next(EdgeEvent::Outcome);
         if neighbor.is_ready() {

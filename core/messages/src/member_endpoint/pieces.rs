@@ -282,6 +282,15 @@ impl MemberEndpoint {
         pieces.held.first()?.clone()
     }
 
+    /// Notes that a neighbour's side needs no more pieces of an outcome, as it gets the whole. Else
+    /// the root would wait for what that side never says, and send no further pieces to others.
+    pub(super) fn has_all_pieces(&mut self, pn: Pn, number: u64) {
+        let pieces = self.pieces.as_mut().filter(|pieces| pieces.of.number == number);
+        if let Some(pieces) = pieces {
+            pieces.reach.insert(pn, pieces.of.pieces);
+        }
+    }
+
     /// Drops the pieces of another operation than that which ends, and those that are not complete:
     /// the outcome has come in another way.
     pub(super) fn drop_pieces_before(&mut self, number: u64) {

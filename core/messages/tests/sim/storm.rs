@@ -199,6 +199,13 @@ proptest! {
     }
 }
 
+/// A side that got the whole outcome over its link kept the root from sending further pieces to
+/// others (seed 154081030076).
+#[test]
+fn a_side_that_got_the_whole_outcome_keeps_no_pieces_from_others() {
+    operations_in_a_storm(154_081_030_076, OnFailure::Fail, None, relying());
+}
+
 /// A different number for each rank.
 fn share(pn: Pn) -> u64 {
     1_000 + u64::from(pn.0) * 17
