@@ -384,6 +384,9 @@ impl MemberEndpoint {
         self.announce(now);
         self.try_report(now);
         self.notify_roster();
+        if !self.unsettled.is_empty() {
+            self.schedule_tick(now);
+        }
     }
 
     /// Marks all sources for the next tick.

@@ -175,6 +175,9 @@ impl MemberEndpoint {
                 stream.told = None; // the sender missed the acknowledgement
                 self.advance(now, source);
             }
+            if self.unsettled.contains(&source) {
+                self.schedule_tick(now);
+            }
             return;
         }
         if source == self.pn || number > stream.base + window {
@@ -198,6 +201,7 @@ impl MemberEndpoint {
                 self.send_floor(source.pn, out);
             }
             self.advance(now, source.pn);
+            self.schedule_tick(now);
         }
     }
 

@@ -206,6 +206,13 @@ fn a_side_that_got_the_whole_outcome_keeps_no_pieces_from_others() {
     operations_in_a_storm(154_081_030_076, OnFailure::Fail, None, relying());
 }
 
+/// After a change of the tree a member owed another parts, and looked after them at no time (seed
+/// 704760127780).
+#[test]
+fn parts_are_sent_again_also_if_nothing_else_happens() {
+    messages_in_a_storm(704_760_127_780, relying());
+}
+
 /// A different number for each rank.
 fn share(pn: Pn) -> u64 {
     1_000 + u64::from(pn.0) * 17
