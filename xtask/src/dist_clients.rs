@@ -79,7 +79,7 @@ fn try_wheel(wheel: &Path) -> Result<()> {
     let python = folder.path().join("bin/python");
     let install = ["-m", "pip", "install", "--quiet", "--no-index"];
     succeed(Command::new(&python).args(install).arg(wheel))?;
-    let program = "import fabricast.aio, fabricast.library as library; library.load()";
+    let program = "import fabricast.aio, fabricast.bindings as bindings; bindings.load()";
     let mut load = Command::new(&python);
     load.args(["-c", program]).env_remove("FABRICAST_LIBRARY").env_remove("PYTHONPATH");
     succeed(load.current_dir(folder.path()))

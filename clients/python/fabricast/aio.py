@@ -17,7 +17,7 @@ from typing import Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, 
 from . import client as blocking
 from .group import Group as BlockingGroup
 from .group import Member, Message
-from .library import Request
+from .bindings import Request
 from .numbers import Numbers, Payload, Reduction
 
 # Calls that may wait at once; each has a thread while it waits.

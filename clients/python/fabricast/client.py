@@ -8,7 +8,7 @@ from typing import List, Optional
 
 from .errors import Unreachable
 from .group import Group
-from .library import Handle, check, load
+from .bindings import Handle, check, load
 
 
 class Client:

@@ -9,7 +9,7 @@ from typing import (
     TYPE_CHECKING, Any, Callable, Deque, Dict, Iterator, List, Mapping, NamedTuple, Optional, Union,
 )
 
-from .library import (
+from .bindings import (
     SLICE_MS, Code, Handle, MemberList, MessageStruct, PayloadList, PayloadStruct, Request, check, load,
 )
 from .numbers import Contribution, Numbers, Payload, Reduction, payload_of, reduction_number

@@ -44,7 +44,7 @@ async fn the_wheel_installs_into_a_new_environment_and_works_there() {
     let folder = tempfile::tempdir().unwrap();
     let (source, new) = (folder.path().join("source"), folder.path().join("new"));
     let library = std::env::current_exe().unwrap().with_file_name("libfabricast.so");
-    // What `cargo xtask dist-clients` does with an optimized library.
+    // As `cargo xtask dist-clients` makes it, with the library that is not optimized.
     succeeds(Command::new("cp").args(["-r", PACKAGE]).arg(&source));
     std::fs::copy(library, source.join("fabricast/libfabricast.so.0")).unwrap();
     let pip = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w"];
