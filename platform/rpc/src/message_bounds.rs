@@ -39,7 +39,7 @@ const FREE_BYTES: usize = FACTOR * (4 << 20);
 /// few of them at one time: bytes of elements for each byte, and in all.
 const LARGE: [(&str, usize, usize); 1] =
     [("/fabricast.v1.GroupBatchService/FormGroups", 12, 128 << 20)];
-/// Most elements of the lists of these calls: more is refused while it arrives.
+/// Most elements of the lists of these calls, as they check themselves once a message is decoded.
 const MOST: [(&str, usize); 6] = [
     ("/fabricast.v1.GroupAgentService/RegisterMembers", 10_000),
     ("/fabricast.v1.GroupBatchService/GetMany", 10_000),
@@ -295,10 +295,11 @@ impl Stream for BoundedBody {
 /// Bounds of the elements of a message.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    /// Bytes of elements for each byte of the message, up to so many; [`FACTOR`] beyond.
+    /// Bytes of elements for each byte of the message, up to `proportional`; [`FACTOR`] beyond.
     factor: usize,
+    /// Bytes of elements up to which `factor` holds.
     proportional: usize,
-    /// Elements of the lists of the request itself.
+    /// Number of elements of the request's own lists.
     count: usize,
 }
 
@@ -336,8 +337,9 @@ struct Scanner {
     messages_read: u64,
     /// The messages around the present byte, from the outermost: their ends and their fields.
     around: Vec<(usize, usize)>,
-    /// Bytes of all elements, and number of those of the request itself.
+    /// Bytes of the elements of all lists in the present message.
     elements: usize,
+    /// Number of elements of the message's own lists.
     own_elements: usize,
 }
 

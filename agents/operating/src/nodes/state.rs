@@ -16,7 +16,7 @@ use super::effect::{Effect, Requester};
 use super::messages::NodeMessages;
 use crate::fabric::packets::PacketSender;
 
-/// A process with more nodes logs that one is up for those who debug only.
+/// Nodes of a process above which `node up` is logged at the level debug, as it would fill the log.
 const MANY_NODES: usize = 64;
 
 /// The state machines of one node.

@@ -40,7 +40,7 @@ fn replies_name_their_subject_in_tables_and_in_json() {
         let fields = reply.as_object().expect("an object");
         assert!(fields.values().any(names), "{change:?}: {reply}");
     }
-    // Names of nothing are refused alike.
+    // Unknown names are refused alike.
     for (change, code) in [
         (&["collective", "delete", "none"][..], 2),
         (&["collective", "cancel", "77"], 2),

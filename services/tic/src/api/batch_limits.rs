@@ -45,6 +45,22 @@ impl Default for BatchPermits {
     }
 }
 
+/// A batch that waits; it no longer counts when this is dropped, also if its caller is gone.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn begin(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// A batch of a client; it no longer counts when this is dropped.
 #[derive(Debug)]
 struct ClientBatch {
@@ -67,10 +83,10 @@ impl BatchPermits {
     /// `RESOURCE_EXHAUSTED` / `LIMIT_REACHED` if the client has too many, or none is free in time.
     pub(crate) async fn take(permits: &Arc<Self>, client: String) -> Result<BatchPermit, Status> {
         let of_client = Self::count(permits, client)?;
-        permits.waiting.fetch_add(1, Ordering::Relaxed);
+        let waiting = Waiting::begin(&permits.waiting);
         let free = Arc::clone(&permits.free).acquire_owned();
         let permit = timeout(PERMIT_TIMEOUT, free).await;
-        permits.waiting.fetch_sub(1, Ordering::Relaxed);
+        drop(waiting);
         match permit {
             Ok(Ok(permit)) => Ok(BatchPermit { of_client, _permit: permit }),
             _ => {
@@ -173,6 +189,9 @@ mod tests {
         let begun = Instant::now();
         assert_eq!(take("c").await.unwrap_err().code(), Code::ResourceExhausted);
         assert_eq!(begun.elapsed(), PERMIT_TIMEOUT);
+        // A caller that is gone waits no more.
+        assert!(timeout(LOOK, take("d")).await.is_err());
+        assert!(!other[0].others_wait());
         drop(held);
         take("c").await.unwrap();
         drop(other);
