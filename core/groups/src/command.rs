@@ -17,7 +17,8 @@ use crate::token::JobToken;
 /// A mutation of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// A node announces itself.
+    /// A node announces itself. Memberships of its start before end first, a bounded number per
+    /// decision.
     RegisterNode(RegisterNode),
     /// A process joins a group.
     Join(Join),
@@ -38,7 +39,8 @@ pub enum Command {
     /// A job ends and its nodes are free; one with a share ends with its groups, a bounded number
     /// per decision.
     DeleteJob(DeleteJob),
-    /// A node has failed; all its memberships end.
+    /// A node has failed; all its memberships end, a bounded number per decision. Until they have,
+    /// its record says that it is up.
     NodeFailed {
         /// Name of the node.
         node: NodeName,
@@ -62,7 +64,7 @@ pub enum Command {
         /// Name of the node.
         node: NodeName,
     },
-    /// A process has failed; its memberships end.
+    /// A process has failed; its memberships end, a bounded number per decision.
     ProcessFailed {
         /// Name of the node.
         node: NodeName,
@@ -354,11 +356,9 @@ pub enum Answer {
     NodeDrain(NodeRecord),
     /// Answer to `RemoveNode`.
     NodeRemoved,
-    /// To `NodeFailed` and `ProcessFailed`.
-    Expelled {
-        /// Memberships that ended by this decision.
-        memberships: usize,
-    },
+    /// To `NodeFailed` and `ProcessFailed`, and to `RegisterNode` while memberships of the start
+    /// before are left.
+    Expelled(Expelled),
     /// Answer to `MoveGroups`: the moves that were made.
     Moved(Vec<GroupMove>),
     /// Answer to `Routed`.
@@ -366,6 +366,16 @@ pub enum Answer {
         /// Groups that have ended, or for which a newer route is known.
         ignored: Vec<Gn>,
     },
+}
+
+/// Memberships that ended because their node or process failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expelled {
+    /// Memberships that ended by this decision.
+    pub memberships: usize,
+    /// No membership is left, and the rest of the command is carried out. If not, the command is to
+    /// be repeated.
+    pub done: bool,
 }
 
 /// A membership that was granted.

@@ -53,6 +53,8 @@ pub struct Limits {
     pub endpoints_per_node: usize,
     /// Memberships in one batch.
     pub batch: usize,
+    /// Memberships of a node or of a process that one decision ends.
+    pub ends: usize,
     /// Jobs at one time.
     pub jobs: usize,
     /// Answered requests that are remembered; the oldest are removed.
@@ -71,6 +73,7 @@ impl Default for Limits {
             nodes: 1 << 20,
             endpoints_per_node: 64,
             batch: 1 << 20,
+            ends: 2_048,
             jobs: 1 << 20,
             requests: 1 << 16,
             mgids: 1 << 24,

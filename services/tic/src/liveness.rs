@@ -32,7 +32,8 @@ use crate::clock::wall_clock;
 use crate::liveness::inbox::{CutOff, LivenessInbox, Pending};
 use crate::liveness::peers::NodePeers;
 use crate::records::Records;
-use crate::writer::directory::NodeFailed;
+use crate::writer::directory::{Decided, NodeFailed};
+use crate::writer::error::WriteError;
 use crate::writer::queue::WriterQueue;
 
 /// The task that watches over the nodes.
@@ -165,7 +166,7 @@ impl Liveness {
                     calls.spawn(self.probe(life, probe));
                 }
                 WatchOutput::Expel { life, cause } => {
-                    calls.spawn(expel(self.queue.clone(), life, cause));
+                    calls.spawn(expel_failed(self.queue.clone(), life, cause));
                 }
             }
         }
@@ -217,9 +218,25 @@ impl Liveness {
     }
 }
 
-/// Has the writer expel a failed node; tries until that succeeds or is refused for good.
-async fn expel(queue: WriterQueue, life: NodeIncarnation, cause: Cause) -> Outcome {
-    let (node, incarnation) = (life.0.clone(), Some(life.1));
+/// Has the writer expel a node, step by step; replies with the number of memberships that ended.
+pub(crate) async fn expel(
+    queue: &WriterQueue,
+    failed: &NodeFailed,
+) -> Result<Decided<usize>, WriteError> {
+    let mut memberships = 0;
+    loop {
+        let Decided { answer, revision } = queue.write(failed.clone()).await?;
+        memberships += answer.memberships;
+        if answer.done {
+            return Ok(Decided { answer: memberships, revision });
+        }
+    }
+}
+
+/// Has a failed node expelled; tries until that succeeds or is refused for good.
+async fn expel_failed(queue: WriterQueue, life: NodeIncarnation, cause: Cause) -> Outcome {
+    let failed = NodeFailed { node: life.0.clone(), incarnation: Some(life.1) };
+    let node = &failed.node;
     let reason = match cause {
         Cause::Silent => "silent",
         Cause::Reported => "reported by a group agent",
@@ -228,7 +245,7 @@ async fn expel(queue: WriterQueue, life: NodeIncarnation, cause: Cause) -> Outco
     tracing::warn!(%node, reason, "node has failed, expelling it");
     let mut backoff = Backoff::default();
     loop {
-        match queue.write(NodeFailed { node: node.clone(), incarnation }).await {
+        match expel(&queue, &failed).await {
             Ok(_) => {
                 TIC_EXPELLED.inc();
                 audit::expelled(&life, reason);

@@ -12,6 +12,9 @@ pub(crate) const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 const RETRY: Duration = Duration::from_millis(700);
 
+/// Memberships of a failed node that one decision ends: so few that most nodes take several.
+const ENDS: usize = 2;
+
 /// Failure detection with fixed timeouts, for group agents and the TIC; no other setting may take
 /// longer.
 pub(crate) const DETECTOR: DetectorConfig = DetectorConfig::new(
@@ -60,6 +63,6 @@ impl Settings {
 
     /// Returns the limits on the records.
     pub(crate) fn limits(&self) -> Limits {
-        Limits { damping: self.damping, ..Limits::default() }
+        Limits { damping: self.damping, ends: ENDS, ..Limits::default() }
     }
 }

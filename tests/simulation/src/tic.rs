@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use fabricast_groups::command::{Answer, Command};
+use fabricast_groups::command::{Answer, Command, Expelled};
 use fabricast_groups::directory::{Directory, NewGroup};
 use fabricast_groups::record::Change;
 use fabricast_groups::watch::{NodeWatch, UNTOLD, WatchConfig, WatchOutput};
@@ -289,7 +289,12 @@ impl LeaderState {
                 writing.changes.extend(decision.changes);
                 decision.answer
             });
-            writing.answers.push((from, requester, answer));
+            match answer {
+                Ok(Answer::Expelled(Expelled { done: false, .. })) => {
+                    self.queue.push_back((from, requester, command));
+                }
+                answer => writing.answers.push((from, requester, answer)),
+            }
         }
         let changes = writing.changes.clone();
         self.writing = Some(writing);

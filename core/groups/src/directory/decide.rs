@@ -8,10 +8,11 @@ use super::requests::{remembered, reused};
 use super::{ChooseMgid, Directory};
 use super::{batch, jobs};
 use crate::command::{
-    Answer, Command, CreateGroup, Decision, DeleteGroup, Join, Joined, Leave, Refusal, RegisterNode,
+    Answer, Command, CreateGroup, Decision, DeleteGroup, Expelled, Join, Joined, Leave, Refusal,
+    RegisterNode,
 };
 use crate::flaps::FlapPolicy;
-use crate::ids::{Gn, Incarnation, Moment, Pn, Revision};
+use crate::ids::{Gn, Incarnation, Moment, Revision};
 use crate::names::{GroupName, NodeName, ProcessName};
 use crate::record::{Change, GroupRecord, MemberRecord, NodeRecord, NodeState, Outcome, Route};
 
@@ -85,7 +86,10 @@ fn register(draft: &mut Draft<'_>, asked: &RegisterNode) -> Result<Answer, Refus
             return Err(Refusal::EndpointTaken { endpoint, owner });
         }
     }
-    draft.expel(&asked.name); // a new start: the processes of the one before are gone
+    let expelled = draft.expel(&asked.name, None); // the processes of the start before are gone
+    if !expelled.done {
+        return Ok(Answer::Expelled(expelled));
+    }
     let flaps = match before {
         Some(node) if node.state == NodeState::Up => draft.life_ended(node),
         Some(node) => node.flaps,
@@ -250,13 +254,16 @@ fn node_failed(
         return Err(Refusal::StaleIncarnation { node, given, known });
     }
     if given < record.incarnation || record.state == NodeState::Failed {
-        return Ok(Answer::Expelled { memberships: 0 });
+        return Ok(Answer::Expelled(Expelled { memberships: 0, done: true }));
     }
-    let memberships = draft.expel(node);
+    let expelled = draft.expel(node, None);
+    if !expelled.done {
+        return Ok(Answer::Expelled(expelled));
+    }
     let flaps = draft.life_ended(record);
     let record = NodeRecord { state: NodeState::Failed, flaps, ..record.clone() };
     draft.changes.push(Change::NodePut(record));
-    Ok(Answer::Expelled { memberships })
+    Ok(Answer::Expelled(expelled))
 }
 
 fn forget_flaps(draft: &mut Draft<'_>, node: &NodeName) -> Result<Answer, Refusal> {
@@ -301,14 +308,7 @@ fn process_failed(
     process: &ProcessName,
 ) -> Result<Answer, Refusal> {
     draft.live_node(node, incarnation)?;
-    let mut by_group: BTreeMap<Gn, BTreeSet<Pn>> = BTreeMap::new();
-    for member in draft.base.memberships(node).filter(|member| member.process == *process) {
-        by_group.entry(member.gn).or_default().insert(member.pn);
-    }
-    for (gn, pns) in &by_group {
-        draft.remove(*gn, pns);
-    }
-    Ok(Answer::Expelled { memberships: by_group.values().map(BTreeSet::len).sum() })
+    Ok(Answer::Expelled(draft.expel(node, Some(process))))
 }
 
 fn routed(

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use fabricast_topology::Mgid;
 
 use super::{ChooseMgid, Directory, GroupState, NewGroup};
-use crate::command::{GroupMove, GroupSpec, JobEnd, Joiner, Refusal};
+use crate::command::{Expelled, GroupMove, GroupSpec, JobEnd, Joiner, Refusal};
 use crate::flaps::Flaps;
 use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision};
 use crate::names::{EndpointName, GroupName, JobName, NodeName, ProcessName, RequestId};
@@ -382,17 +382,25 @@ impl<'a> Draft<'a> {
         true
     }
 
-    /// Ends all memberships of a node; returns their number.
-    pub(super) fn expel(&mut self, node: &NodeName) -> usize {
-        let Some(memberships) = self.base.memberships.get(node) else { return 0 };
+    /// Ends the first memberships of a node, or of one of its processes: as many as one decision
+    /// may end. Cost: the memberships up to the last one that ends.
+    pub(super) fn expel(&mut self, node: &NodeName, process: Option<&ProcessName>) -> Expelled {
+        let mut ending = self
+            .base
+            .memberships(node)
+            .filter(|member| process.is_none_or(|process| member.process == *process))
+            .peekable();
         let mut by_group: BTreeMap<Gn, BTreeSet<Pn>> = BTreeMap::new();
-        for (gn, pn) in memberships {
-            by_group.entry(*gn).or_default().insert(*pn);
+        let mut memberships = 0;
+        for member in ending.by_ref().take(self.base.limits.ends) {
+            by_group.entry(member.gn).or_default().insert(member.pn);
+            memberships += 1;
         }
+        let done = ending.peek().is_none();
         for (gn, pns) in &by_group {
             self.remove(*gn, pns);
         }
-        memberships.len()
+        Expelled { memberships, done }
     }
 
     /// Adds a request to the log and removes the oldest one if the log is full.

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::command::{
-    Answer, CreateGroup, DeleteGroup, FormGroup, FormGroups, GroupMove, GroupSpec, Join, Joined,
-    Joiner, Leave, RegisterNode,
+    Answer, CreateGroup, DeleteGroup, Expelled, FormGroup, FormGroups, GroupMove, GroupSpec, Join,
+    Joined, Joiner, Leave, RegisterNode,
 };
 use crate::record::{NodeState, Route, RouteReason, RouteState};
 
@@ -113,6 +113,10 @@ impl Tic {
         assert_eq!(mgids.len(), directory.mgids.len(), "DIR-3");
         assert!(mgids.iter().all(|mgid| !directory.retired.contains_key(mgid)), "DIR-3");
     }
+}
+
+fn expelled(memberships: usize) -> Answer {
+    Answer::Expelled(Expelled { memberships, done: true })
 }
 
 fn node_name(node: u32) -> NodeName {
@@ -230,14 +234,53 @@ fn a_failed_node_leaves_every_group_and_its_agents_move_to_the_lowest_rank() {
             tic.join(group, node, "p");
         }
     }
-    assert_eq!(tic.run(&node_failed(0)), Ok(Answer::Expelled { memberships: 3 }));
+    assert_eq!(tic.run(&node_failed(0)), Ok(expelled(3)));
     assert_eq!((&tic.group("a").agent, tic.group("a").epoch), (&Some(node_name(2)), Epoch(2)));
     assert_eq!((&tic.group("b").agent, tic.group("b").epoch), (&Some(node_name(1)), Epoch(1)));
     assert_eq!(tic.directory.find_group(&GroupName::new("c").unwrap()), None);
-    assert_eq!(tic.run(&node_failed(0)), Ok(Answer::Expelled { memberships: 0 }));
+    assert_eq!(tic.run(&node_failed(0)), Ok(expelled(0)));
     tic.check();
     let refused = tic.run(&join("x", "a", 0, "p")).unwrap_err();
     assert!(matches!(refused, Refusal::NodeFailed { .. }));
+}
+
+/// Which of a node's memberships end first is no promise.
+#[test]
+fn a_failed_or_restarted_node_leaves_its_groups_in_bounded_decisions() {
+    let mut tic = Tic::new(Limits { ends: 2, ..Limits::default() });
+    tic.run(&register(0, 1)).unwrap();
+    tic.run(&register(1, 1)).unwrap();
+    let join_all = |tic: &mut Tic| {
+        for group in ["a", "b", "c", "d", "e"] {
+            tic.join(group, 0, "p");
+            tic.join(group, 1, "p");
+        }
+    };
+    join_all(&mut tic);
+    let some = Answer::Expelled(Expelled { memberships: 2, done: false });
+    assert_eq!(tic.run(&node_failed(0)), Ok(some.clone()));
+    tic.check();
+    assert_eq!(tic.directory.memberships(&node_name(0)).count(), 3);
+    assert_eq!(tic.directory.node(&node_name(0)).unwrap().state, NodeState::Up);
+    assert_eq!(tic.run(&node_failed(0)), Ok(some.clone()));
+    assert_eq!(tic.run(&node_failed(0)), Ok(expelled(1)));
+    let record = tic.directory.node(&node_name(0)).unwrap();
+    assert_eq!((record.state, record.incarnation), (NodeState::Failed, Incarnation(1)));
+    tic.check();
+
+    for start in [2, 3] {
+        let Ok(Answer::Node(_)) = tic.run(&register(0, start)) else { panic!("it is back") };
+        let incarnation = Incarnation(start);
+        for group in ["a", "b", "c"] {
+            let member = Joiner { incarnation, ..joiner(0, "p") };
+            let request_id = RequestId::new(&format!("{group}{start}")).unwrap();
+            let join = Join { request_id, group: spec(group), member };
+            tic.run(&Command::Join(join)).unwrap();
+        }
+        assert_eq!(tic.run(&register(0, start + 1)), Ok(some.clone()));
+        assert_eq!(tic.directory.node(&node_name(0)).unwrap().incarnation, incarnation);
+        tic.check();
+    }
 }
 
 #[test]
@@ -252,7 +295,7 @@ fn a_restarted_node_loses_its_memberships_and_late_messages_of_its_former_life_a
     let Ok(Answer::Node(late)) = tic.run(&register(0, 1)) else { panic!("it is answered") };
     assert_eq!(late, node, "a late announcement of the first start is no new one");
     let late = Command::NodeFailed { node: node_name(0), incarnation: Some(Incarnation(1)) };
-    assert_eq!(tic.run(&late), Ok(Answer::Expelled { memberships: 0 }));
+    assert_eq!(tic.run(&late), Ok(expelled(0)));
     assert_eq!(tic.directory.node(&node_name(0)).unwrap().state, NodeState::Up);
     let refused = tic.run(&join("x", "g", 0, "p")).unwrap_err();
     assert!(matches!(refused, Refusal::StaleIncarnation { known: Incarnation(2), .. }));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fabricast_groups::command::RegisterNode;
 use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::Incarnation;
 use fabricast_groups::names::NodeName;
@@ -18,6 +19,7 @@ use crate::clock::wall_clock;
 use crate::liveness::contacts::Contacts;
 use crate::records::Records;
 use crate::writer::directory::Registered;
+use crate::writer::queue::WriterQueue;
 
 /// Most memberships in one answer.
 const MEMBERSHIPS: usize = 1_000;
@@ -103,14 +105,22 @@ pub(crate) fn suspected(
     Ok(given)
 }
 
-/// The response to a registration.
-pub(crate) fn registered(answer: Registered) -> Result<v1::RegisterNodeResponse, Status> {
-    match answer {
-        Registered::Recorded(node) => Ok(v1::RegisterNodeResponse {
-            start_id: node.start_id,
-            node: Some(encode_node(&node, wall_clock())),
-        }),
-        Registered::Suppressed(node, until) => Err(suppressed(&node, until)),
+/// Registers a node, step by step until nothing of its start before is left.
+pub(crate) async fn register(
+    queue: &WriterQueue,
+    request: RegisterNode,
+) -> Result<v1::RegisterNodeResponse, Status> {
+    loop {
+        match queue.write(request.clone()).await?.answer {
+            Registered::Recorded(node) => {
+                return Ok(v1::RegisterNodeResponse {
+                    start_id: node.start_id,
+                    node: Some(encode_node(&node, wall_clock())),
+                });
+            }
+            Registered::Suppressed(node, until) => return Err(suppressed(&node, until)),
+            Registered::Unfinished => {}
+        }
     }
 }
 

@@ -24,7 +24,6 @@ use crate::api::record_export::{RecordChunks, RecordExports};
 use crate::api::term_holder::{ActiveRouter, TermHolder};
 use crate::api::topology::TopologyChunks;
 use crate::api::{fields, members, nodes, pages, status};
-use crate::audit;
 use crate::clock::wall_clock;
 use crate::domain::elements::{self, ElementKey};
 use crate::domain::route_terms::{GrantedTerm, ReportNumber};
@@ -39,6 +38,7 @@ use crate::writer::requests::{
     AcquireRouteTerm, CopyMgidPlanner, FollowFabric, MoveToTrees, PutFailedElements,
     ReleaseRouteTerm, RenewRouteTerm, ReportRoutes,
 };
+use crate::{audit, liveness};
 
 /// Plans of MGIDs that are made at one time; each keeps a processor busy.
 pub(crate) const PLANS: usize = 1;
@@ -120,7 +120,7 @@ impl v1::tic_service_server::TicService for Tic {
             endpoints: fields::own_endpoints(graph, &node.endpoints)?,
             start_id: fields::not_zero("start_id", start_id)?,
         };
-        nodes::registered(self.queue.write(request).await?.answer).map(Response::new)
+        nodes::register(&self.queue, request).await.map(Response::new)
     }
 
     async fn join_group(
@@ -280,7 +280,8 @@ impl v1::tic_service_server::TicService for Tic {
             return Ok(Response::new(response));
         }
         caller.check_administrator("probe_first: without it a node is expelled without a probe")?;
-        let expelled = self.queue.write(NodeFailed { node: node.clone(), incarnation }).await?;
+        let failed = NodeFailed { node: node.clone(), incarnation };
+        let expelled = liveness::expel(&self.queue, &failed).await?;
         let memberships = expelled.answer;
         tracing::info!(%node, reporter, memberships, "node reported as failed");
         let ended_memberships = u32::try_from(memberships).unwrap_or(u32::MAX);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fabricast_groups::command::{
-    Answer, Command, DeleteGroup, DeleteJob, DeleteJobGroups, FormGroups, Formed, GroupMove,
-    JobEnd, Join, Joined, Leave, Refusal, RegisterNode,
+    Answer, Command, DeleteGroup, DeleteJob, DeleteJobGroups, Expelled, FormGroups, Formed,
+    GroupMove, JobEnd, Join, Joined, Leave, Refusal, RegisterNode,
 };
 use fabricast_groups::directory::{ChooseMgid, Directory};
 use fabricast_groups::ids::{Gn, Incarnation, Moment, Pn, Revision};
@@ -50,8 +50,9 @@ pub(crate) fn decide<R: DirectoryRequest>(
     Ok(Decision { answer, revision: decided.revision, changes: decided.changes })
 }
 
-/// Takes a failed node out of all groups; replies with the number of memberships that ended.
-#[derive(Debug)]
+/// Takes a failed node out of its groups, a bounded number at a time. Only then it is recorded as
+/// failed: a TIC that goes on after a crash suspects it as before.
+#[derive(Clone, Debug)]
 pub(crate) struct NodeFailed {
     pub(crate) node: NodeName,
     /// The incarnation that failed; `None` stands for the present one.
@@ -96,6 +97,8 @@ pub(crate) enum Registered {
     Recorded(NodeRecord),
     /// The node has flapped too often and is not readmitted before this time.
     Suppressed(NodeRecord, Moment),
+    /// Memberships of the start before are left; the request is to be repeated.
+    Unfinished,
 }
 
 /// Answer to [`Leave`].
@@ -139,7 +142,8 @@ macro_rules! directory_requests {
 directory_requests! {
     RegisterNode => Registered: node => Command::RegisterNode(node), {
         Answer::Node(node) => Registered::Recorded(node),
-        Answer::Suppressed(node, until) => Registered::Suppressed(node, until)
+        Answer::Suppressed(node, until) => Registered::Suppressed(node, until),
+        Answer::Expelled(_) => Registered::Unfinished
     };
     ForgetFlaps => NodeRecord: this => Command::ForgetFlaps { node: this.node }, {
         Answer::FlapsForgotten(node) => node
@@ -150,9 +154,9 @@ directory_requests! {
     RemoveNode => (): this => Command::RemoveNode { node: this.node }, {
         Answer::NodeRemoved => ()
     };
-    NodeFailed => usize: this => {
+    NodeFailed => Expelled: this => {
         Command::NodeFailed { node: this.node, incarnation: this.incarnation }
-    }, { Answer::Expelled { memberships } => memberships };
+    }, { Answer::Expelled(expelled) => expelled };
     Join => Joined: join => Command::Join(join), { Answer::Joined(joined) => joined };
     Leave => Left: leave => Command::Leave(leave), {
         Answer::Left { gn, pn, revision } => Left { gn, pn, revision }

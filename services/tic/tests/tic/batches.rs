@@ -17,12 +17,12 @@ fn member(host: u32, process: &str) -> v1::FormedMember {
     v1::FormedMember { endpoint, process, ..Default::default() }
 }
 
-fn group(name: &str, hosts: &[u32]) -> v1::FormedGroupSpec {
+pub(crate) fn group(name: &str, hosts: &[u32]) -> v1::FormedGroupSpec {
     let members = hosts.iter().map(|host| member(*host, "p")).collect();
     v1::FormedGroupSpec { group: name.to_owned(), members, ..Default::default() }
 }
 
-fn request(id: &str, groups: Vec<v1::FormedGroupSpec>) -> v1::FormGroupsRequest {
+pub(crate) fn request(id: &str, groups: Vec<v1::FormedGroupSpec>) -> v1::FormGroupsRequest {
     v1::FormGroupsRequest {
         request_id: id.to_owned(),
         job: "j".to_owned(),

@@ -9,6 +9,7 @@ use fabricast_tic::{Setup, StoreLocation};
 use tonic::Streaming;
 use v1::directory_change::Kind;
 
+use crate::batches;
 use crate::harness::{Tic, endpoint, join, link, reason, registration, setup, switch};
 use crate::hosts::Host;
 
@@ -55,6 +56,33 @@ pub(crate) async fn report_agents(
 ) -> Vec<v1::GroupAgentVerdict> {
     let request = v1::ReportGroupAgentsRequest { statuses };
     tic.client.clone().report_group_agents(request).await.unwrap().into_inner().verdicts
+}
+
+/// The writer serves others between the steps.
+#[tokio::test]
+async fn a_node_in_many_groups_is_expelled_and_registered_anew_step_by_step() {
+    let tic = Tic::start(patient(NEVER, LONG)).await;
+    tic.register(0).await;
+    tic.register(1).await;
+    let many = || (0..5_000).map(|n| batches::group(&format!("g{n}"), &[0, 1])).collect();
+    let (_, formed) = batches::form(&tic, vec![batches::request("first", many())]).await;
+    formed.unwrap();
+    let before = tic.revision().await;
+    let verdict = fail(&tic, "n0", 1).await;
+    assert_eq!(verdict.ended_memberships, 5_000);
+    assert!(verdict.revision >= before + 3, "one decision ended too many memberships");
+    let node = &tic.nodes().await[0];
+    assert_eq!(node.state(), v1::NodeState::Failed);
+
+    let register = |start| registration(0, "127.0.0.1:1", start);
+    tic.client.clone().register_node(register(2)).await.unwrap();
+    let (_, formed) = batches::form(&tic, vec![batches::request("again", many())]).await;
+    formed.unwrap();
+    let before = tic.revision().await;
+    let registered = tic.client.clone().register_node(register(3)).await.unwrap().into_inner();
+    assert_eq!(registered.node.unwrap().incarnation, 3);
+    assert!(tic.revision().await >= before + 3, "one decision ended too many memberships");
+    assert_eq!(tic.group("g4999").await.unwrap().agent_node, "n1");
 }
 
 #[tokio::test]
