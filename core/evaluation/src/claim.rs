@@ -270,6 +270,11 @@ impl Tolerance {
 }
 
 impl Claim {
+    /// Tells whether the values are the same or near, fitted or not.
+    pub(crate) const fn agrees(&self) -> bool {
+        matches!(self.verdict, Verdict::Same | Verdict::Near | Verdict::Fitted)
+    }
+
     /// Sets a value beside one of another quantity, with the reason why they cannot be compared.
     pub(crate) fn not_comparable(
         what: impl Into<String>,

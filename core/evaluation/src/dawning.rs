@@ -9,6 +9,7 @@ mod figures;
 mod fixture;
 mod loads;
 mod model;
+mod sweep;
 
 use crate::experiment::{Experiment, ExperimentError, Length, Run};
 use crate::report::Report;
@@ -33,9 +34,11 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
     };
     let stages = loads::stages(run, &fixture, &plan, &mut step)?;
     let broadcasts = loads::broadcasts(run, &fixture, &plan, &mut step)?;
-    let stale = loads::stale(run, &fixture, &plan, &mut step)?;
+    let stale = loads::stale(run, &fixture, &plan, &mut step, &broadcasts)?;
     let many = loads::many_to_many(run, &fixture, &plan, &mut step)?;
     let outputs = loads::output_policies(run, &fixture, &plan, &mut step)?;
-    let found = figures::Found { stages, broadcasts, stale, many, outputs };
+    let fits = sweep::figure_8(run, &fixture, &plan, &mut step)?;
+    let rooms = sweep::figure_9(run, &fixture, &plan, &mut step)?;
+    let found = figures::Found { stages, broadcasts, stale, many, outputs, fits, rooms };
     Ok(figures::report(run, &plan, &found))
 }

@@ -373,6 +373,6 @@ mod tests {
             .map(|row| format!("{} {}", row[0], row[1]))
             .collect();
         assert!(rows.contains(&"link.gbit_per_s 5.0".to_owned()), "{rows:?}");
-        assert!(rows.contains(&"registers.reading_us 200".to_owned()), "{rows:?}");
+        assert!(rows.contains(&"registers.reading_us 300".to_owned()), "{rows:?}");
     }
 }

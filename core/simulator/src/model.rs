@@ -11,7 +11,8 @@ pub struct Model {
     pub wire_ps: u64,
     /// Picoseconds from a packet's head at an input of a switch to its first request for an output.
     pub switch_ps: u64,
-    /// Virtual channels of every link, each with a buffer of its own; 1 to 8.
+    /// Virtual channels of every link, each with a buffer of its own; 1 to 16, as of
+    /// InfiniBand.
     pub channels: u8,
     /// Bytes of the buffer of an input and channel; the largest packet has to fit.
     pub buffer_bytes: u32,
@@ -97,8 +98,8 @@ impl Model {
         if self.ps_per_byte == 0 || self.ps_per_byte > 1_000_000 {
             return range("ps_per_byte", self.ps_per_byte, "1 to 1 000 000");
         }
-        if self.channels == 0 || self.channels > 8 {
-            return range("channels", self.channels.into(), "1 to 8");
+        if self.channels == 0 || self.channels > 16 {
+            return range("channels", self.channels.into(), "1 to 16");
         }
         if self.buffer_bytes == 0 || self.buffer_bytes > 1 << 30 {
             return range("buffer_bytes", self.buffer_bytes.into(), "1 to 2^30");

@@ -2,8 +2,9 @@
 
 use fabricast_routing::RootPolicy;
 use fabricast_simulator::{
-    Chance, Destinations, LoadMeasure, Model, MulticastLoad, Network, PortStatistics, Reading,
-    Registers, Routes, Simulator, Streams, StreamsSpec, UnicastLoad, UnicastPattern, m_port_n_tree,
+    Chance, Destinations, LoadMeasure, Model, MulticastLoad, Network, Offer, PortStatistics,
+    Reading, Registers, Routes, Simulator, Streams, StreamsSpec, UnicastLoad, UnicastPattern,
+    Workload, m_port_n_tree,
 };
 use fabricast_topology::{EndpointId, FatTree, Graph, PortId};
 
@@ -96,7 +97,7 @@ fn broadcasts(policy: RootPolicy, packets: u64, seed: u64) -> (Vec<u32>, Streams
         multicast: vec![multicast],
         policy,
         reading: Reading { every_ps: 5_000_000, delay_ps: 5_000_000, measure: LoadMeasure::Delay },
-        channels: [0, 1],
+        channels: [0..1, 1..2],
         seed,
     };
     let streams = Streams::new(&graph, &tree, &mut routes, spec).expect("a whole tree");
@@ -129,6 +130,38 @@ fn every_policy_delivers_all_broadcasts_and_spreads_them_as_it_should() {
             }
         }
     }
+}
+
+/// Dawning §2 has several virtual channels and does not say who takes which.
+#[test]
+fn endpoints_take_the_channels_of_their_traffic_in_blocks_of_neighbors() {
+    let (graph, tree) = ft_8_3();
+    let mut routes = Routes::new();
+    let members: Vec<EndpointId> = graph.endpoints().collect();
+    let stream = |source| MulticastLoad {
+        source: EndpointId(source),
+        groups: vec![members.clone()],
+        bytes: 1_024,
+        every_ps: 1,
+        packets: 1,
+    };
+    let spec = StreamsSpec {
+        unicast: Some(UnicastLoad { pattern: UnicastPattern::Uniform, bytes: 256, every_ps: 1 }),
+        multicast: vec![stream(0), stream(31), stream(32), stream(127)],
+        policy: RootPolicy::Cyclic,
+        reading: Reading { every_ps: 1, delay_ps: 1, measure: LoadMeasure::Delay },
+        channels: [0..2, 2..6],
+        seed: 1,
+    };
+    let mut streams = Streams::new(&graph, &tree, &mut routes, spec).expect("whole trees");
+    let mut channels = |endpoint| -> Vec<u8> {
+        let sends = |channel: &u8| {
+            streams.next(u64::MAX / 2, EndpointId(endpoint), *channel) != Offer::Nothing
+        };
+        (0..6).filter(sends).collect()
+    };
+    let found = [0, 31, 32, 127, 1, 63, 64, 126].map(&mut channels);
+    assert_eq!(found, [2, 2, 3, 5, 0, 0, 1, 1].map(|channel| vec![channel]));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! FT(8, 3), and how a load is run on it.
 
+use std::ops::Range;
+
 use fabricast_simulator::{
     Finished, Model, MulticastPolicy, Network, Routes, RunError, Simulator, Streams, StreamsSpec,
     m_port_n_tree,
@@ -10,12 +12,15 @@ use crate::hardware::Dawning;
 use crate::routing::Refusal;
 
 /// The Dawning 5000 fabric that every run uses.
+#[derive(Clone)]
 pub(super) struct Fixture {
     pub(super) graph: Graph,
-    tree: FatTree,
+    pub(super) tree: FatTree,
     pub(super) model: Model,
     /// Reading of the registers where it is not swept, every so often and known as long after it.
     pub(super) reading_ps: u64,
+    /// Virtual channels of unicast and of multicast.
+    pub(super) channels: [Range<u8>; 2],
 }
 
 /// Measurements of one window of a run.
@@ -47,7 +52,14 @@ impl Fixture {
         let tree = FatTree::detect(&graph)?;
         let model = hardware.link.model(MulticastPolicy::Bulletin);
         let reading_ps = u64::from(hardware.registers.reading_us) * 1_000_000;
-        Ok(Self { graph, tree, model, reading_ps })
+        Ok(Self { graph, tree, model, reading_ps, channels: [0..1, 0..1] })
+    }
+
+    /// Makes the same fabric with other buffers, and with so many channels for unicast and
+    /// multicast together.
+    pub(super) fn with(&self, buffer_bytes: u32, channels: u8) -> Self {
+        let model = Model { buffer_bytes, channels, ..self.model };
+        Self { model, channels: [0..channels, 0..channels], ..self.clone() }
     }
 
     /// Runs a load, to its end or to that of the span.

@@ -9,6 +9,7 @@ use fabricast_topology::EndpointId;
 
 use super::fixture::{Fixture, Span, Window};
 use super::model::{MULTICAST_BYTES, SOURCE, UNICAST_BYTES};
+use super::sweep;
 use crate::experiment::{ExperimentError, Run};
 use crate::sample::Sample;
 
@@ -16,7 +17,7 @@ use crate::sample::Sample;
 pub(super) const FAN_OUTS: [u32; 4] = [32, 64, 96, 128];
 /// Load offered to every endpoint's link, in parts of 100.
 const OFFERED: [u64; 5] = [25, 50, 75, 90, 100];
-const READINGS_PS: [u64; 4] = [2_000_000, 20_000_000, 200_000_000, 2_000_000_000];
+const READINGS_PS: [u64; 4] = [3_000_000, 30_000_000, 300_000_000, 3_000_000_000];
 /// Groups that a source of many-to-many multicast draws from.
 const GROUPS: usize = 4;
 /// Output policies, and what to call them.
@@ -28,7 +29,18 @@ pub(super) const OUTPUTS: [(&str, MulticastPolicy); 5] = [
     ("no splitting, no RBB", MulticastPolicy::HoldAndWait),
 ];
 
-type Step<'a> = &'a mut dyn FnMut(&mut Run<'_>, &str);
+/// Loads of figure 5: of all-to-all broadcast in parts of 100 of what the endpoints' links take. At
+/// full rate each of the 128 sources sends as fast as its own link does.
+const STAGE_LOADS: [(&str, Option<u64>); 3] = [
+    ("one broadcast over uniform unicast", None),
+    (ALL_AT_FULL_RATE, Some(128 * 100)),
+    (AS_MUCH_AS_LINKS_TAKE, Some(100)),
+];
+pub(super) const ALL_AT_FULL_RATE: &str = "all-to-all broadcast, every source at full rate";
+pub(super) const AS_MUCH_AS_LINKS_TAKE: &str =
+    "all-to-all broadcast, as much as the endpoints' links take";
+
+pub(super) type Step<'a> = &'a mut dyn FnMut(&mut Run<'_>, &str);
 
 /// Picoseconds after which a measurement of broadcasts ends in any case.
 const LONGEST_PS: u64 = 2_000_000_000_000;
@@ -75,12 +87,12 @@ impl Plan {
     }
 
     /// After a warm-up.
-    const fn window(self) -> Span {
+    pub(super) const fn window(self) -> Span {
         let (from_ps, to_ps) = self.span_ps;
         Span { from_ps, to_ps, to_the_end: false, trails: false }
     }
 
-    fn patterns(self) -> &'static [UnicastPattern] {
+    pub(super) fn patterns(self) -> &'static [UnicastPattern] {
         if self.quick { &UnicastPattern::ALL[3..] } else { &UnicastPattern::ALL }
     }
 
@@ -98,9 +110,11 @@ impl Plan {
 
     pub(super) fn steps(self) -> usize {
         let policies = RootPolicy::ALL.len();
-        2 + policies * (self.patterns().len() + self.readings().len())
+        STAGE_LOADS.len()
+            + policies * (self.patterns().len() + self.readings().len())
             + policies * self.fan_outs().len() * self.offered().len()
             + 2 * OUTPUTS.len()
+            + sweep::steps(&self)
     }
 }
 
@@ -170,7 +184,7 @@ fn one_to_all(
         multicast: vec![multicast],
         policy,
         reading: reading(fixture.reading_ps),
-        channels: [0, 0],
+        channels: fixture.channels.clone(),
         seed,
     }
 }
@@ -210,32 +224,31 @@ pub(super) fn all_to_many(
         multicast: endpoints.iter().copied().map(stream).collect(),
         policy,
         reading: reading(fixture.reading_ps),
-        channels: [0, 0],
+        channels: fixture.channels.clone(),
         seed,
     }
 }
 
-/// Figure 5: a broadcast over uniform unicast, and all-to-all broadcast.
+/// Figure 5: a broadcast over uniform unicast, and all-to-all broadcast by all sources.
 pub(super) fn stages(
     run: &mut Run<'_>,
     fixture: &Fixture,
     plan: &Plan,
     step: Step<'_>,
 ) -> Result<Vec<Stages>, ExperimentError> {
-    let (one, all) = ("one broadcast over uniform unicast", "all-to-all broadcast");
     let mut found = Vec::new();
-    for load in [one, all] {
+    for (load, percent) in STAGE_LOADS {
         step(run, load);
         let policy = RootPolicy::Cyclic;
         let of_seed = |seed| {
-            let window = if load == one {
-                let packets = plan.broadcasts;
-                let spec = one_to_all(fixture, UnicastPattern::Uniform, policy, packets, seed);
-                fixture.run(fixture.model, spec, Span { trails: true, ..plan.short() })
-            } else {
-                let spec = all_to_many(fixture, 128, policy, 100, seed);
-                fixture.run(fixture.model, spec, Span { trails: true, ..plan.window() })
+            let (spec, span) = match percent {
+                None => {
+                    let (unicast, packets) = (UnicastPattern::Uniform, plan.broadcasts);
+                    (one_to_all(fixture, unicast, policy, packets, seed), plan.short())
+                }
+                Some(percent) => (all_to_many(fixture, 128, policy, percent, seed), plan.window()),
             };
+            let window = fixture.run(fixture.model, spec, Span { trails: true, ..span });
             let window = window.map_err(ExperimentError::at(load))?;
             Ok(stage_means(&window, fixture.model.switch_ps))
         };
@@ -307,45 +320,43 @@ pub(super) fn broadcasts(
     plan: &Plan,
     step: Step<'_>,
 ) -> Result<Vec<Broadcasts>, ExperimentError> {
-    let patterns = plan.patterns().iter();
     let reading_ps = fixture.reading_ps;
-    let loads = patterns.map(|one| (format!("broadcasts over {}", one.name()), *one, reading_ps));
-    under_all_policies(run, fixture, plan, step, loads)
+    let mut found = Vec::new();
+    for pattern in plan.patterns().iter().copied() {
+        for policy in RootPolicy::ALL {
+            step(run, &format!("broadcasts over {}, {policy}", pattern.name()));
+            let case = BroadcastCase { pattern, policy, reading_ps };
+            found.push(broadcast(run, fixture, plan, case)?);
+        }
+    }
+    Ok(found)
 }
 
-/// The same over hot-region unicast with registers that are read more often, or less.
+/// The same over hot-region unicast with registers that are read more often, or less. What does not
+/// depend on that is taken from figure 8.
 pub(super) fn stale(
     run: &mut Run<'_>,
     fixture: &Fixture,
     plan: &Plan,
     step: Step<'_>,
+    figure_8: &[Broadcasts],
 ) -> Result<Vec<Broadcasts>, ExperimentError> {
-    let loads = plan.readings().iter().map(|every_ps| {
-        let what = format!("registers read every {} us", every_ps / 1_000_000);
-        (what, UnicastPattern::HotRegion, *every_ps)
-    });
-    under_all_policies(run, fixture, plan, step, loads)
-}
-
-/// Times broadcasts under every policy and load: what it is called, unicast, time between two
-/// readings.
-fn under_all_policies(
-    run: &mut Run<'_>,
-    fixture: &Fixture,
-    plan: &Plan,
-    step: Step<'_>,
-    loads: impl Iterator<Item = (String, UnicastPattern, u64)>,
-) -> Result<Vec<Broadcasts>, ExperimentError> {
+    let pattern = UnicastPattern::HotRegion;
     let mut found = Vec::new();
-    for (what, pattern, reading_ps) in loads {
+    for reading_ps in plan.readings().iter().copied() {
         for policy in RootPolicy::ALL {
-            step(run, &format!("{what}, {policy}"));
-            found.push(broadcast(
-                run,
-                fixture,
-                plan,
-                BroadcastCase { pattern, policy, reading_ps },
-            )?);
+            step(run, &format!("registers read every {} us, {policy}", reading_ps / 1_000_000));
+            let known = figure_8.iter().find(|one| (one.pattern, one.policy) == (pattern, policy));
+            let known = known
+                .filter(|one| !policy.looks_at_load() || one.reading_ps == reading_ps)
+                .map(|one| Broadcasts { reading_ps, ..one.clone() });
+            found.push(match known {
+                Some(known) => known,
+                None => {
+                    let case = BroadcastCase { pattern, policy, reading_ps };
+                    broadcast(run, fixture, plan, case)?
+                }
+            });
         }
     }
     Ok(found)

@@ -1,5 +1,7 @@
 //! Unicast in the background and multicast streams over it, each packet by a root of its own.
 
+use std::ops::Range;
+
 use fabricast_routing::{RootCandidate, RootPolicy, choose_root};
 use fabricast_topology::{EndpointId, FatTree, Graph, Peer, PortId};
 
@@ -48,8 +50,9 @@ pub struct StreamsSpec {
     pub policy: RootPolicy,
     /// Readings of loads that the policy uses.
     pub reading: Reading,
-    /// Virtual channels of unicast and of multicast.
-    pub channels: [u8; 2],
+    /// Virtual channels of unicast and of multicast, at least one each. Endpoints are dealt over
+    /// them in blocks of neighbors, and all packets of one take its channel.
+    pub channels: [Range<u8>; 2],
     /// Seed of the random numbers.
     pub seed: u64,
 }
@@ -86,7 +89,6 @@ pub struct Received {
 #[derive(Clone, Debug)]
 pub struct Streams {
     unicast: Option<(UnicastLoad, Destinations)>,
-    channels: [u8; 2],
     policy: RootPolicy,
     sources: Vec<Source>, // by endpoint
     streams: Vec<Stream>,
@@ -103,6 +105,7 @@ struct Source {
     chance: Chance,
     next_ps: u64, // when its next unicast packet is made
     stream: Option<u32>,
+    channel: u8,
 }
 
 #[derive(Clone, Debug)]
@@ -150,16 +153,23 @@ impl Streams {
         routes: &mut Routes,
         spec: StreamsSpec,
     ) -> Result<Self, RootedError> {
+        let [unicast, multicast] = &spec.channels;
+        let channel = |of: &Range<u8>, endpoint: EndpointId| {
+            let block = endpoint.index() * of.len() / graph.endpoint_count();
+            of.start + u8::try_from(block).expect("channels are numbered in 8 bits")
+        };
         let start = |endpoint: EndpointId| {
             let mut chance = Chance::new(spec.seed, endpoint.0.into());
             let every_ps = spec.unicast.map_or(0, |load| load.every_ps);
-            Source { next_ps: chance.wait_ps(every_ps), chance, stream: None }
+            let (next_ps, channel) = (chance.wait_ps(every_ps), channel(unicast, endpoint));
+            Source { next_ps, chance, stream: None, channel }
         };
         let mut sources: Vec<Source> = graph.endpoints().map(start).collect();
         let mut streams = Vec::new();
         for (load, number) in spec.multicast.into_iter().zip(0u32..) {
             let source = &mut sources[load.source.index()];
             source.stream = Some(number);
+            source.channel = channel(multicast, load.source);
             // Anywhere in the first interval, so that from the second one on all of them send.
             let next_ps = source.chance.word() % load.every_ps.max(1);
             let each = load
@@ -173,7 +183,6 @@ impl Streams {
         let pattern = |load: UnicastLoad| (load, Destinations::new(graph, tree, load.pattern));
         Ok(Self {
             unicast: spec.unicast.map(pattern),
-            channels: spec.channels,
             policy: spec.policy,
             sources,
             streams,
@@ -284,12 +293,11 @@ impl Streams {
 
 impl Workload for Streams {
     fn next(&mut self, now_ps: u64, from: EndpointId, channel: u8) -> Offer {
-        let [unicast, multicast] = self.channels;
-        let has_stream = self.sources[from.index()].stream.is_some();
-        match channel {
-            channel if channel == multicast && has_stream => self.next_multicast(now_ps, from),
-            channel if channel == unicast => self.next_unicast(now_ps, from),
-            _ => Offer::Nothing,
+        let source = &self.sources[from.index()];
+        match source.stream {
+            _ if source.channel != channel => Offer::Nothing,
+            Some(_) => self.next_multicast(now_ps, from),
+            None => self.next_unicast(now_ps, from),
         }
     }
 
