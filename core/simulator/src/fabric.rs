@@ -111,7 +111,7 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
             has_faults: false,
             packets: Slab::new(),
             transits: Slab::new(),
-            ports: Port::all(&wiring),
+            ports: Port::all(&wiring, model.ps_per_byte),
             queues: vec![Queue::new(model.buffer_bytes); queue_count],
             more_requests: vec![0; wiring.more_words()],
             touched: Vec::new(),
@@ -149,6 +149,12 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
             port.dead = *dead;
             port.endless = *dead || self.wiring.is_endpoint(port.far);
         }
+    }
+
+    /// Lets a switch port send more slowly than the model's links.
+    pub(crate) fn slow_down(&mut self, port: PortId, ps_per_byte: u64) {
+        let port = &mut self.ports[port.index()];
+        port.ps_per_byte = port.ps_per_byte.max(ps_per_byte);
     }
 
     /// Makes what the copies of a packet have in common.
@@ -303,7 +309,7 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
     fn send_all(&mut self, queue: u32, hop: u32) {
         let (routes, mut tail) = (self.routes, self.now);
         for out in routes.outs(hop) {
-            tail = self.send_copy(queue, out.port, out.next);
+            tail = tail.max(self.send_copy(queue, out.port, out.next));
         }
         self.events.push(tail, Event::SentAll { queue }.pack());
     }
@@ -322,7 +328,7 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
         output.sent_bytes += u64::from(bytes);
         output.waited_ps += self.now - head.ready_ps;
         let (far, dead) = (output.far, output.dead);
-        let tail = self.now + self.model.sending_ps(bytes);
+        let tail = self.now + u64::from(bytes) * output.ps_per_byte;
         self.counters.hops += 1;
         if dead {
             self.counters.dropped_cut += 1;
@@ -339,7 +345,9 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
             self.events.push(tail + self.model.wire_ps, arrived.pack());
         } else {
             let there = far * self.wiring.channels + self.wiring.channel(queue);
-            let ready_ps = self.now + self.model.wire_ps + self.model.switch_ps;
+            // Behind a slow link the next one starts when it will not have to wait for bytes.
+            let late_ps = tail - self.now - self.model.sending_ps(bytes);
+            let ready_ps = self.now + late_ps + self.model.wire_ps + self.model.switch_ps;
             let made = self.append(there, Transit { hop: next, next: NONE, ready_ps, ..head });
             self.continue_trail(copy, made);
             let buffer = &self.queues[there as usize];

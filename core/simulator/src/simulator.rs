@@ -88,6 +88,12 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
         self.fabric.set_faults(faults);
     }
 
+    /// Lets a switch port send more slowly than the model's links: what other traffic leaves of it.
+    /// A rate above the model's changes nothing.
+    pub fn slow_down(&mut self, port: PortId, ps_per_byte: u64) {
+        self.fabric.slow_down(port, ps_per_byte);
+    }
+
     /// Records waiting times from now on; of packets in flight the earlier ones are unknown.
     pub fn record_trails(&mut self) {
         self.fabric.trails.get_or_insert_default();

@@ -57,6 +57,8 @@ pub(super) struct Port {
     pub(super) endless: bool,
     /// Which of the first 64 queues of its switch ask for it.
     pub(super) requests: u64,
+    /// Picoseconds that a byte takes, no less than the model's.
+    pub(super) ps_per_byte: u64,
     /// Bytes that the port sent.
     pub(super) sent_bytes: u64,
     /// Picoseconds that packets waited at the head of a buffer for it, each output of a packet.
@@ -105,7 +107,7 @@ pub(super) enum Stage {
 
 impl Port {
     /// Makes the ports of a fabric at rest.
-    pub(super) fn all(wiring: &Wiring) -> Vec<Self> {
+    pub(super) fn all(wiring: &Wiring, ps_per_byte: u64) -> Vec<Self> {
         let ports = (0..).zip(&wiring.far).map(|(port, far)| {
             let switch = wiring.switch.get(port).copied().unwrap_or(NONE);
             Self {
@@ -119,6 +121,7 @@ impl Port {
                 dead: wiring.dead[port],
                 endless: wiring.dead[port] || wiring.is_endpoint(*far),
                 requests: 0,
+                ps_per_byte,
                 sent_bytes: 0,
                 waited_ps: 0,
             }

@@ -3,9 +3,9 @@
 use fabricast_simulator::{
     Delivery, Model, MulticastPolicy, Offer, Packet, Route, Simulator, Workload,
 };
-use fabricast_topology::EndpointId;
+use fabricast_topology::{EndpointId, Peer};
 
-use crate::support::{Fixture, model};
+use crate::support::{Fixture, Script, model, unicast};
 
 /// Endpoints that always have the next packet of a fixed route, and what arrived after a warm-up.
 struct Greedy {
@@ -122,4 +122,32 @@ fn a_buffer_of_one_packet_bounds_the_rate_by_its_round_trip() {
     // after.
     let bound = 256 * 1_000 / (10 + 50 + 256 + 10);
     assert!((bound - 2..=bound + 2).contains(&parts[127]), "{} is not {bound}", parts[127]);
+}
+
+/// A link that others fill to three quarters: packets go at the rate that is left, and the next
+/// switch does not send bytes that it has not got.
+#[test]
+fn a_slowed_port_carries_what_is_left_of_it() {
+    let fixture = Fixture::m_port(8, 3);
+    let leaf = fixture.graph.switch_of(fixture.graph.attachment(EndpointId(0)).expect("linked"));
+    let is_up = |port: &_| matches!(fixture.graph.peer(*port), Peer::Switch(_));
+    let up: Vec<_> = fixture.graph.ports(leaf).filter(is_up).collect();
+    let slow = 4 * model().ps_per_byte;
+
+    let routes = (0..128).map(|from| to(16).filter(|_| from == 0)).collect();
+    let load = Greedy::new(routes, 256, WARM_PS);
+    let mut simulator = Simulator::new(fixture.network(), model(), load).expect("a valid model");
+    up.iter().for_each(|port| simulator.slow_down(*port, slow));
+    assert_eq!(simulator.run_until(END_PS), Ok(true));
+    let all_ps = simulator.workload().received[16] * slow;
+    assert_eq!(all_ps, END_PS - WARM_PS, "a packet after the other, at the rate that is left");
+
+    let mut script = Script::default();
+    script.add(0, 0, 0, unicast(16, 256, 0, 1));
+    let mut simulator = Simulator::new(fixture.network(), model(), script).expect("a valid model");
+    up.iter().for_each(|port| simulator.slow_down(*port, slow));
+    assert_eq!(simulator.run_until(u64::MAX), Ok(false));
+    let took_ps = simulator.workload().deliveries[0].0;
+    let more_ps = 256 * (slow - model().ps_per_byte);
+    assert_eq!(took_ps, model().zero_load_ps(5, 256) + more_ps);
 }
