@@ -129,8 +129,9 @@ fn a_hierarchical_tree_is_faster_than_a_k_nomial_one_by_half_a_microsecond() {
 }
 
 /// §6.2.2: 16 entries a switch and 40 960 processes, one on each of 160 x 256 nodes. Every
-/// communicator gets a tree of fewest switches; the plain method fails for up to 74.51 % (here 75
-/// %, of 1 024 random ones below a pruned top), and takes more than ten times as many entries.
+/// communicator gets a tree of fewest switches; the plain method fails for up to 74.51 %, and takes
+/// more than ten times as many entries. The paper does not give the number of random communicators:
+/// 1 024 are chosen here, of which three quarters fail below a pruned top.
 #[test]
 fn with_the_fewest_entries_no_communicator_goes_without() {
     let text = "kind = 'cn-tn-fat-tree'\nq = 32\nm = 16\np = 1\nk = 10\nw = 16\n\

@@ -29,18 +29,20 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
     let counts = [4, 8, 16, 32, 64, 128, 256, MOST];
-    run.step(0, 4, "times of trees");
+    run.step(0, 5, "times of trees");
     let idle =
         timing::Idle::new(&counts).map_err(ExperimentError::at("trees on the test fabric"))?;
-    run.step(1, 4, "a pruned fat tree with noise");
+    run.step(1, 5, "a pruned fat tree with noise");
     let parameters = run.hardware.aggregation.model;
     let noisy = congestion::Noisy::new(&parameters, &counts)
         .map_err(ExperimentError::at("trees on the pruned test fabric"))?;
-    run.step(2, 4, "trees on the packet-level simulator");
+    run.step(2, 5, "trees on the packet-level simulator");
     let simulated = simulated::Simulated::new(run, &counts)?;
-    run.step(3, 4, "entries of the patterns");
+    run.step(3, 5, "entries of the patterns");
     let outcomes = entries::measure(run)?;
-    let found = Found { parameters, idle, noisy, simulated, outcomes };
+    run.step(4, 5, "entries on other fabrics");
+    let others = entries::others(run)?;
+    let found = Found { parameters, idle, noisy, simulated, outcomes, others };
     Ok(figures::report(run, &found))
 }
 
@@ -61,6 +63,7 @@ mod tests {
             noisy: congestion::Noisy::new(&parameters, counts).unwrap(),
             simulated: simulated::Simulated::new(&run, counts).unwrap(),
             outcomes: Vec::new(),
+            others: Vec::new(),
         };
         figures::report(&run, &found)
     }

@@ -10,14 +10,14 @@ use super::parameters::MOST;
 use super::timing::{Kind, Tree, WIDE, WIDTH, modelled_us, switch_tree_us};
 use crate::claim::{Claim, Comparison, Law, NotCompared, Published, Tolerance};
 
-/// Sets the statements of the text beside ours; `is_fitted` if the hardware is ours.
-pub(super) fn claims(found: &Found, is_fitted: bool) -> Vec<Claim> {
+/// Sets the statements of the text beside ours.
+pub(super) fn claims(found: &Found) -> Vec<Claim> {
     let mut claims = widths(found);
     claims.extend(model(found));
     claims.extend(idle(found));
     claims.extend(switch_trees(found));
     claims.extend(packets(found));
-    claims.extend(noise::claims(found, is_fitted));
+    claims.extend(noise::claims(found));
     claims.extend(entries::claims(&found.outcomes));
     claims
 }

@@ -10,23 +10,35 @@ fn percent(part: f64) -> Cell {
     Cell::Number(100.0 * part, 2)
 }
 
+const COLUMNS: [&str; 11] = [
+    "fabric",
+    "pattern",
+    "communicators",
+    "entries, plain",
+    "entries, minimum",
+    "saved in %",
+    "failed in %, plain",
+    "failed in %, minimum",
+    "fullest switch, minimum",
+    "seeds: failed in %, plain",
+    "orders by chance: failed in %, plain",
+];
+
 /// Entries and failures over the patterns (figures 19 and 20).
 pub(super) fn entries(outcomes: &[Outcome]) -> Table {
     let title = "Entries taken without a limit, and creations failed with 16 entries in a switch \
                  (figures 19 and 20)";
-    let columns = [
-        "fabric",
-        "pattern",
-        "communicators",
-        "entries, plain",
-        "entries, minimum",
-        "saved in %",
-        "failed in %, plain",
-        "failed in %, minimum",
-        "fullest switch, minimum",
-        "seeds: failed in %, plain",
-    ];
-    let mut table = Table::new("fig19-20-entries", title, &columns);
+    table_of(Table::new("fig19-20-entries", title, &COLUMNS), outcomes)
+}
+
+/// The same on fabrics of no paper.
+pub(super) fn on_others(outcomes: &[Outcome]) -> Table {
+    let title = "Entries taken without a limit, and creations failed with 16 entries in a switch, \
+                 on a pruned fat tree below directors and on a dragonfly";
+    table_of(Table::new("other-fabrics", title, &COLUMNS), outcomes)
+}
+
+fn table_of(mut table: Table, outcomes: &[Outcome]) -> Table {
     for one in outcomes {
         let mean =
             |both: &[Both], value: fn(&Both) -> f64| one.sample(both.iter().map(value)).mean();
@@ -42,6 +54,7 @@ pub(super) fn entries(outcomes: &[Outcome]) -> Table {
             percent(mean(&one.limited, |both| both.minimum.failure_rate())),
             Cell::Number(mean(&one.limited, |both| f64::from(both.minimum.fullest)), 0),
             Cell::text(failed.spread(|value| format!("{value:.2}"))),
+            Cell::text(one.failed_by_chance().spread(|value| format!("{value:.2}"))),
         ]);
     }
     table
