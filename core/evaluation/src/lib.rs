@@ -14,6 +14,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod aggregation;
+mod all_gather;
 mod broadcast;
 mod c_mr4lms;
 mod capacity;

@@ -1,9 +1,9 @@
 //! The list of all experiments.
 
 use crate::experiment::Experiment;
-use crate::{aggregation, broadcast, c_mr4lms, damaged, dawning, latency, mr4lms};
+use crate::{aggregation, all_gather, broadcast, c_mr4lms, damaged, dawning, latency, mr4lms};
 
-/// Lists all experiments, in the order of the papers; then that of a rival, last that of
+/// Lists all experiments, in the order of the papers; then those of rivals, last that of
 /// none.
 #[must_use]
 pub const fn experiments() -> &'static [Experiment] {
@@ -15,6 +15,7 @@ pub const fn experiments() -> &'static [Experiment] {
         dawning::EXPERIMENT,
         aggregation::EXPERIMENT,
         broadcast::EXPERIMENT,
+        all_gather::EXPERIMENT,
         damaged::EXPERIMENT,
     ]
 }
