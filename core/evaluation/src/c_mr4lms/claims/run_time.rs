@@ -56,7 +56,7 @@ pub(super) fn claims(found: &Found<'_>) -> Vec<Claim> {
             .printed("", 1)
             .within(Tolerance::Percent(10.0))
             .note("the range for 'slightly' is ours")
-            .because("ours of the fixed root takes about 10 ms at most, so that trying other roots shows")
+            .because("ours of the fixed root takes milliseconds, so that trying other roots shows")
     }));
     claims
 }
