@@ -31,7 +31,8 @@ pub struct RawLimits {
     /// nodes, and some. The limit of open files of the process should be as high.
     pub connections: u32,
     /// Bytes of requests that a client may have open: arriving, or not answered yet; at least
-    /// 67108864, the longest message. Default 268435456.
+    /// 67108864, the longest message. A message that takes more than four times its length in
+    /// memory counts as a quarter of that. Default 268435456.
     pub client_request_bytes: u64,
     /// The same of all clients, at least as many. Default 2147483648. Beyond, clients with up to
     /// 4 MiB are still served. Decoded, a message takes more (docs/security.md).

@@ -6,20 +6,23 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 
+use super::scan::FREE_BYTES;
 use super::*;
+
+mod memory;
 
 fn framed(message: &[u8]) -> Vec<u8> {
     let length = u32::try_from(message.len()).unwrap().to_be_bytes();
     [&[0], &length[..], message].concat()
 }
 
-/// Reads a call in pieces of some length; gives the bytes of elements of the last message.
+/// Reads a call in pieces of some length; gives the bytes in memory of the last message.
 fn scan(path: &str, bytes: &[u8], piece: usize) -> Result<usize, Status> {
     let path = format!("/fabricast.v1.{path}");
     let (request, _) = MESSAGES.requests[&path];
     let mut scanner = Scanner::new(&MESSAGES, request, Bounds::of(&path));
     bytes.chunks(piece).try_for_each(|piece| scanner.read(piece))?;
-    Ok(scanner.elements)
+    Ok(scanner.kept())
 }
 
 /// Reads a call in two parts, after which nothing more comes; gives how it ended.
@@ -67,9 +70,13 @@ fn the_message_that_arrives_and_the_one_before_it_are_held() {
         scanner.read(bytes).unwrap();
         scanner.held()
     };
-    assert_eq!((held(&message[..3]), held(&message[3..45])), (0, 40));
-    assert_eq!(held(&message[45..]), 100);
-    assert_eq!((held(&message[..35]), held(&message[35..])), (130, 100));
+    // Twenty elements are in a list with room for 32, after one with room for 16.
+    let group = scan("TicService/PlanMgids", &framed(&empty_elements(1, 4)), 9).unwrap() / 4;
+    assert_eq!((held(&message[..3]), held(&message[3..45])), (0, (40 + 48 * group) / 4));
+    let whole = (100 + 96 * group) / 4;
+    assert_eq!(held(&message[45..]), whole);
+    assert_eq!(held(&message[..35]), whole + (30 + 24 * group) / 4);
+    assert_eq!(held(&message[35..]), whole);
     assert_eq!(held(&framed(&[])), 0);
 }
 
@@ -103,7 +110,7 @@ fn lists_of_empty_elements_are_refused_before_they_are_decoded() {
 /// The sizes that the bound is about are those of the messages in memory.
 #[test]
 fn sizes_are_near_those_in_memory() {
-    let of = |path: &str| scan(path, &framed(&empty_elements(1, 1)), 1).unwrap();
+    let of = |path: &str| scan(path, &framed(&empty_elements(1, 4)), 1).unwrap() / 4;
     for (path, real) in [
         ("GroupBatchService/JoinMany", size_of::<v1::JoinGroupRequest>()),
         ("GroupBatchService/LeaveMany", size_of::<v1::LeaveGroupRequest>()),
@@ -135,7 +142,8 @@ fn ordinary_messages_pass_in_pieces_of_any_length() {
     let two = [framed(&message), framed(&message)].concat();
     let path = "GroupAgentService/RegisterMembers";
     let whole = scan(path, &two, two.len()).unwrap();
-    assert_eq!(whole, scan(path, &framed(&empty_elements(1, 10_000)), 99).unwrap());
+    let empty = scan(path, &framed(&empty_elements(1, 10_000)), 99).unwrap();
+    assert_eq!(whole, empty + 10_000 * 3 * 8, "and three short names each");
     for piece in [1, 2, 3, 1_000] {
         assert_eq!(scan(path, &two, piece).unwrap(), whole);
     }
@@ -148,10 +156,54 @@ fn elements_within_elements_count() {
     let position = [&[1 << 3 | 2, 200, 1][..], &children].concat();
     let one = scan(path, &framed(&empty_elements(1, 1)), 8).unwrap();
     let neighbor = size_of::<v1::Neighbor>();
-    assert_eq!(scan(path, &framed(&position), 8).unwrap(), one + 100 * neighbor);
+    assert_eq!(scan(path, &framed(&position), 8).unwrap(), one + 128 * neighbor);
     // Fields of an unknown group, which decoders pass over, hide nothing.
     let hidden = [&[15 << 3 | 3][..], &position, &[15 << 3 | 4]].concat();
-    assert_eq!(scan(path, &framed(&hidden), 8).unwrap(), one + 100 * neighbor);
+    assert_eq!(scan(path, &framed(&hidden), 8).unwrap(), one + 128 * neighbor);
+}
+
+#[test]
+fn numbers_count_as_many_bytes_as_they_take_once_decoded() {
+    let path = "RouteChoiceService/RecordRouteChoices";
+    let packed = |count: usize| {
+        let mut text = vec![6 << 3 | 2];
+        prost::encoding::encode_varint(count as u64, &mut text);
+        framed(&[text, vec![1; count]].concat())
+    };
+    let single = |count: usize| framed(&[6 << 3, 1].repeat(count));
+    for piece in [1, 100, 1 << 20] {
+        assert_eq!(scan(path, &packed(1_000), piece).unwrap(), 1_024 * 8);
+        assert_eq!(scan(path, &single(1_000), piece).unwrap(), 1_024 * 8);
+    }
+    // Two bytes each, of which the second begins the next piece.
+    let long = framed(&[&[6 << 3 | 2, 4][..], &[0x81, 1, 0x81, 1]].concat());
+    assert_eq!(scan(path, &long, 8).unwrap(), 4 * 8);
+    let refused = scan(path, &packed(3 << 20), 1 << 16).unwrap_err();
+    assert_eq!(crate::reason_of(&refused).as_deref(), Some("LIMIT_REACHED"));
+    let ports = [&[3 << 3 | 2, 100][..], &[1; 100]].concat();
+    let entry = [&[2 << 3 | 2, 102][..], &ports].concat();
+    let write = [&[2 << 3 | 2, 104][..], &entry].concat();
+    let bytes = scan("SwitchAgentService/WriteTables", &framed(&write), 7).unwrap();
+    let lists = 4 * (size_of::<v1::SwitchWrite>() + size_of::<v1::TableEntry>());
+    assert_eq!(bytes, lists + 128 * 4);
+}
+
+#[test]
+fn the_longest_tables_and_plans_pass() {
+    // As many entries as a route service writes at once, to more ports than switches have.
+    let entry = |color| v1::TableEntry { in_port: 0, color, out_ports: (1..=257).collect() };
+    let write =
+        v1::SwitchWrite { switch_name: "s0".to_owned(), entries: (0..20_000).map(entry).collect() };
+    let writes = v1::WriteTablesRequest { fence: None, writes: vec![write] };
+    let bytes = scan("SwitchAgentService/WriteTables", &framed(&writes.encode_to_vec()), 1 << 16);
+    assert!(bytes.unwrap() > 2 * FREE_BYTES);
+    let plan = v1::PlannedGroup {
+        endpoints: (0..65_537).map(|at| format!("h{at}")).collect(),
+        ..Default::default()
+    };
+    let plan = v1::PlanMgidsRequest { groups: vec![plan; 8] }.encode_to_vec();
+    assert!(plan.len() < 4 << 20);
+    scan("TicService/PlanMgids", &framed(&plan), 1 << 16).unwrap();
 }
 
 #[test]
@@ -180,7 +232,7 @@ fn more_elements_than_a_call_takes_are_refused_while_they_arrive() {
 }
 
 #[test]
-fn empty_members_of_groups_take_no_more_than_twelve_times_their_bytes() {
+fn empty_members_of_groups_take_no_more_than_sixteen_times_their_bytes() {
     let path = "GroupBatchService/FormGroups";
     let group = |members: &[u8]| {
         let spec = v1::FormedGroupSpec { group: "g".to_owned(), ..Default::default() };
@@ -196,8 +248,11 @@ fn empty_members_of_groups_take_no_more_than_twelve_times_their_bytes() {
     };
     let member = member.encode_to_vec();
     let one = [&[0x12, u8::try_from(member.len()).unwrap()], &member[..]].concat();
-    let bytes = scan(path, &group(&one.repeat(400_000)), 1 << 16).unwrap();
-    assert!(bytes > FREE_BYTES, "{bytes}");
+    // The latter have just made the list twice as long.
+    for count in [400_000, 270_000] {
+        let bytes = scan(path, &group(&one.repeat(count)), 1 << 16).unwrap();
+        assert!(bytes > FREE_BYTES, "{bytes}");
+    }
     let refused = scan(path, &group(&[0x12, 0].repeat(1_250_000)), 1 << 16).unwrap_err();
     assert_eq!(crate::reason_of(&refused).as_deref(), Some("LIMIT_REACHED"));
 }
