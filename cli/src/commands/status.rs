@@ -96,6 +96,10 @@ struct Nodes {
     failed: usize,
     silent: usize,
     drained: usize,
+    /// Nodes that do not answer and are not expelled, as too many are silent at once.
+    held: u32,
+    /// Leaf switches at which such nodes are, unless they are kept for the share of all nodes.
+    held_blocks: u32,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -218,7 +222,10 @@ impl ClusterStatus {
                 failed: of(v1::NodeState::Failed).count(),
                 silent: of(v1::NodeState::Silent).count(),
                 drained: list.nodes.iter().filter(|node| node.drained).count(),
+                held: list.held_node_count,
+                held_blocks: list.held_block_count,
             });
+            self.problems.extend(held_problem(list.held_node_count, list.held_block_count));
         }
         let groups = tic.groups(false).await;
         if let Some(groups) = self.noted("groups", groups) {
@@ -339,6 +346,17 @@ impl ClusterStatus {
     }
 }
 
+/// - `blocks`: 0 if nodes are kept for the share of all nodes that is silent.
+fn held_problem(nodes: u32, blocks: u32) -> Option<String> {
+    let of = match blocks {
+        0 => "of all nodes".to_owned(),
+        1 => "at 1 leaf switch".to_owned(),
+        blocks => format!("at {blocks} leaf switches"),
+    };
+    let kept = "silent nodes are kept, not expelled, as too many";
+    (nodes > 0).then(|| format!("{nodes} {kept} {of} are silent at once"))
+}
+
 /// A problem of one or several things of a kind; none if there are none.
 fn several(kind: &str, names: &[&str], what: &str) -> Option<String> {
     match names {
@@ -387,8 +405,12 @@ fn text(status: &ClusterStatus) -> String {
         lines.push(format!("{:<13} {live} of {count} up{fullest}", "switches"));
     }
     if let Some(nodes) = &status.nodes {
-        let counts =
-            [(nodes.failed, "failed"), (nodes.silent, "silent"), (nodes.drained, "drained")];
+        let counts = [
+            (nodes.failed, "failed"),
+            (nodes.silent, "silent"),
+            (nodes.held as usize, "kept though silent"),
+            (nodes.drained, "drained"),
+        ];
         let counts = counts.iter().filter(|(count, _)| *count > 0);
         let counts: Vec<String> = counts.map(|(count, word)| format!(", {count} {word}")).collect();
         let Nodes { up, count, .. } = nodes;
@@ -425,6 +447,14 @@ mod tests {
         assert_eq!(several("node", &[], "failed"), None);
         assert_eq!(several("node", &["a"], "failed").unwrap(), "node a: failed");
         assert_eq!(several("node", &["a", "b", "c"], "down").unwrap(), "node a and 2 more: down");
+    }
+
+    #[test]
+    fn nodes_that_are_kept_are_a_problem_with_the_reason() {
+        let told = held_problem(12, 2).unwrap();
+        assert!(told.starts_with("12 silent nodes are kept") && told.contains("2 leaf"), "{told}");
+        assert!(held_problem(9, 0).unwrap().contains("of all nodes"));
+        assert_eq!(held_problem(0, 0), None);
     }
 
     #[test]

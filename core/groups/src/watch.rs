@@ -164,7 +164,7 @@ impl NodeWatch {
             directory.hosts().filter_map(|(node, _)| life(node)).collect();
         self.suspects.retain(|suspect| !hosts.contains(suspect) && is_up(directory, suspect));
         self.disruption.keep(|life| is_up(directory, life));
-        self.block_holds.kept.retain(|life| is_up(directory, life));
+        self.block_holds.kept.retain(|life, _| is_up(directory, life));
         let gone =
             |life: &&NodeIncarnation| !hosts.contains(*life) && !self.suspects.contains(*life);
         let gone: Vec<NodeIncarnation> = self.detector.peers().filter(gone).cloned().collect();
@@ -183,6 +183,12 @@ impl NodeWatch {
     /// block.
     pub fn held(&self) -> usize {
         self.disruption.held_count() + self.block_holds.kept.len()
+    }
+
+    /// Returns the number of blocks whose nodes are kept only because too many there are silent at
+    /// once.
+    pub fn held_blocks(&self) -> usize {
+        self.block_holds.count()
     }
 
     /// Expects a report of a node that has registered, or may have registered with another TIC.

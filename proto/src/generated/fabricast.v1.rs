@@ -4946,6 +4946,10 @@ pub struct ListNodesResponse {
     /// Nodes that have not answered and are kept only because too many are silent at once.
     #[prost(uint32, tag = "4")]
     pub held_node_count: u32,
+    /// Leaf switches at which nodes are kept because too many there are silent at once; 0 where nodes
+    /// are kept because too many of all are.
+    #[prost(uint32, tag = "5")]
+    pub held_block_count: u32,
 }
 /// Request of GetNode.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

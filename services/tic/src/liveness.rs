@@ -21,7 +21,7 @@ use fabricast_groups::watch::{
     Blocks, Cause, NodeIncarnation, NodeWatch, WatchConfig, WatchOutput,
 };
 use fabricast_rpc::{Backoff, ScheduledClock, joined};
-use fabricast_telemetry::metrics::{TIC_EXPELLED, TIC_HELD};
+use fabricast_telemetry::metrics::{TIC_EXPELLED, TIC_HELD, TIC_HELD_BLOCKS};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -175,11 +175,18 @@ impl Liveness {
     /// Shows how many nodes are kept only because too many are silent at once.
     fn note_held(&self) {
         let held = self.watch.held();
-        let before = self.inbox.set_held(held);
+        let blocks = self.watch.held_blocks();
+        let before = self.inbox.set_held(held, blocks);
         TIC_HELD.set(held as u64);
+        TIC_HELD_BLOCKS.set(blocks as u64);
         if before == 0 && held > 0 {
             let percent = self.config.max_silent_percent;
-            tracing::warn!(held, percent, "too many nodes are silent at once, they are kept");
+            tracing::warn!(
+                held,
+                blocks,
+                percent,
+                "too many nodes are silent at once, they are kept"
+            );
         } else if before > 0 && held == 0 {
             tracing::info!("no more silent nodes are kept");
         }

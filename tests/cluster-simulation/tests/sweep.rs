@@ -37,6 +37,15 @@ fn tics_that_are_cut_off_from_all_nodes_expel_none() {
     }
 }
 
+/// The longest time, in which no node may be lost. The table of shares of the nodes and of times is
+/// in `core/groups/src/watch/disruption/tests.rs`.
+#[test]
+fn tics_that_are_cut_off_from_all_nodes_for_a_minute_expel_none() {
+    let scenario = Scenario::cut_off(0..AGENTS, Duration::from_secs(60), Cut::Lost);
+    assert!(scenario.keeps_nodes);
+    run(&scenario).unwrap_or_else(|error| panic!("{error}"));
+}
+
 /// docs/simulation.md, "Bugs it has found".
 #[test]
 fn nodes_are_kept_when_their_connections_recover_one_by_one() {

@@ -33,7 +33,8 @@ impl Blocks {
 pub(super) struct BlockHolds {
     /// Beginning of the silence of a block, and the last verdict on one of its nodes.
     silences: BTreeMap<u32, [Moment; 2]>,
-    pub(super) kept: BTreeSet<NodeIncarnation>,
+    /// The nodes with their blocks.
+    pub(super) kept: BTreeMap<NodeIncarnation, u32>,
 }
 
 impl BlockHolds {
@@ -55,7 +56,7 @@ impl BlockHolds {
         *last = now;
         let keeps = now.since(*begin) < patience;
         if keeps {
-            self.kept.insert(life.clone());
+            self.kept.insert(life.clone(), block);
         } else {
             self.kept.remove(life);
         }
@@ -66,7 +67,14 @@ impl BlockHolds {
     /// none of its nodes.
     fn ends(&mut self, life: &NodeIncarnation, block: u32) -> bool {
         self.silences.remove(&block);
-        self.kept.remove(life)
+        self.kept.remove(life).is_some()
+    }
+}
+
+impl BlockHolds {
+    /// Number of blocks with nodes that are kept.
+    pub(super) fn count(&self) -> usize {
+        self.kept.values().collect::<BTreeSet<_>>().len()
     }
 }
 

@@ -238,6 +238,7 @@ impl v1::tic_service_server::TicService for Tic {
                 next_page_token: next_page_token.unwrap_or_default(),
                 revision: directory.revision().0,
                 held_node_count: self.liveness.held(),
+                held_block_count: self.liveness.held_blocks(),
             }
         })))
     }

@@ -19,6 +19,7 @@ pub(crate) struct LivenessInbox {
     arrived: Notify,
     /// Nodes that are kept only because too many are silent at once.
     held: AtomicU32,
+    held_blocks: AtomicU32,
     pub(crate) contacts: Contacts,
 }
 
@@ -85,9 +86,16 @@ impl LivenessInbox {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Sets their number; returns the one before.
-    pub(crate) fn set_held(&self, nodes: usize) -> u32 {
-        self.held.swap(u32::try_from(nodes).unwrap_or(u32::MAX), Ordering::Relaxed)
+    /// Blocks of the fabric whose nodes are kept because too many there are silent at once.
+    pub(crate) fn held_blocks(&self) -> u32 {
+        self.held_blocks.load(Ordering::Relaxed)
+    }
+
+    /// Sets the numbers of nodes and blocks that are kept; returns the nodes that were before.
+    pub(crate) fn set_held(&self, nodes: usize, blocks: usize) -> u32 {
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        self.held_blocks.store(number(blocks), Ordering::Relaxed);
+        self.held.swap(number(nodes), Ordering::Relaxed)
     }
 
     pub(crate) fn take(&self) -> Pending {

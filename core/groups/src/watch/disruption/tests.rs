@@ -114,10 +114,57 @@ fn watch(
         let lasts = cut == NODES && elapsed < begin + time;
         assert!(!lasts || held == 0 || watch.held() > 0, "at {elapsed:?} none is held");
         held = held.max(watch.held());
+        assert!(watch.held_blocks() <= watch.held(), "at {elapsed:?}");
         elapsed += STEP;
     }
-    assert_eq!(watch.held(), 0, "all have answered or were expelled");
+    assert_eq!((watch.held(), watch.held_blocks()), (0, 0), "all have answered or were expelled");
     (expelled, first, held)
+}
+
+/// Number of nodes that are expelled when the TIC is cut off from a share of all nodes for a time.
+/// A tenth is four nodes at one leaf switch of ten, which count as dead. A half is two leaf
+/// switches, whose nodes are kept for the patience of a block. Of all nodes none is lost.
+#[test]
+fn table_of_cuts() {
+    let config = WatchConfig { block_patience: Duration::from_secs(10), ..config() };
+    let row = |percent| {
+        [1, 3, 6, 10, 20, 30, 60].map(|seconds| {
+            let cut = NODES * percent / 100;
+            watch(config, 1, cut, Duration::from_secs(seconds)).0.len()
+        })
+    };
+    assert_eq!(row(10), [0, 4, 4, 4, 4, 4, 4]);
+    assert_eq!(row(50), [0, 0, 0, 0, 20, 20, 20]);
+    assert_eq!(row(100), [0; 7]);
+}
+
+/// Blocks that are kept are counted as long as they are.
+#[test]
+fn a_block_that_is_kept_is_counted() {
+    let config = WatchConfig { block_patience: Duration::from_secs(10), ..config() };
+    let directory = directory(1);
+    let blocks =
+        (0..NODES).map(|number| (endpoint(number), u32::try_from(number / BLOCK).unwrap()));
+    let mut watch = NodeWatch::new(config).with_blocks(blocks.collect());
+    watch.follow_hosts(Moment(0), &directory);
+    let mut counts = BTreeSet::new();
+    let mut elapsed = Duration::ZERO;
+    while elapsed < Duration::from_secs(30) {
+        let now = Moment(0).after(elapsed);
+        for number in 2 * BLOCK..NODES {
+            watch.heard(now, &life(number), REPORT);
+        }
+        watch.poll(now, &directory);
+        while let Some(output) = watch.poll_output() {
+            match output {
+                WatchOutput::Expel { life, .. } => watch.expelled(&life),
+                WatchOutput::Probe { .. } => {}
+            }
+        }
+        counts.insert(watch.held_blocks());
+        elapsed += STEP;
+    }
+    assert_eq!(counts, BTreeSet::from([0, 2]), "two of four blocks were silent");
 }
 
 /// WATCH-1: a TIC that is cut off from all nodes expels none, however long it lasts.
