@@ -13,11 +13,13 @@ mod network;
 mod packets;
 mod parts;
 mod programs;
+mod restore;
 mod run;
 mod scenario;
 mod store;
 
 pub use parts::{AGENTS, Host, SimulatedClock};
+pub use restore::restore;
 pub use run::{Summary, run};
 pub use scenario::{Cut, Fault, FaultProfile, Scenario, TimedFault};
 pub use store::{LinkFaults, SharedStore, StoreLink};

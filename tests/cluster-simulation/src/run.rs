@@ -14,11 +14,11 @@ use crate::programs::{self, History};
 use crate::scenario::{Cut, Fault, Scenario};
 
 /// Step of the simulated clocks.
-const TICK: Duration = Duration::from_millis(5);
+pub(crate) const TICK: Duration = Duration::from_millis(5);
 /// No run takes longer.
 const END: Duration = Duration::from_secs(180);
 /// Host of the programs and of the checks.
-const PROGRAMS: &str = "programs";
+pub(crate) const PROGRAMS: &str = "programs";
 
 /// Figures of a run without violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,20 +41,7 @@ type Killed = Arc<Mutex<Option<Host>>>;
 /// The broken rule.
 pub fn run(scenario: &Scenario) -> Result<Summary, String> {
     let cluster = Cluster::new();
-    let mut sim = turmoil::Builder::new()
-        .epoch(SystemTime::UNIX_EPOCH)
-        .rng_seed(scenario.seed)
-        .tick_duration(TICK)
-        .min_message_latency(Duration::from_millis(1))
-        .max_message_latency(Duration::from_millis(8))
-        .simulation_duration(END)
-        .tcp_capacity(1 << 16)
-        .enable_random_order()
-        .build();
-    for host in Host::all() {
-        let cluster = cluster.clone();
-        sim.host(host.to_string(), move || cluster.clone().run(host));
-    }
+    let mut sim = simulation(&cluster, scenario.seed);
     let (killed, acknowledged) = (Killed::default(), Arc::<Mutex<u64>>::default());
     let (own, kill, count) = (scenario.clone(), Arc::clone(&killed), Arc::clone(&acknowledged));
     sim.client(PROGRAMS, async move {
@@ -75,6 +62,25 @@ pub fn run(scenario: &Scenario) -> Result<Summary, String> {
     }
     let acknowledged = *acknowledged.lock();
     Ok(Summary { acknowledged, faults: scenario.faults.len() as u64, time: sim.elapsed() })
+}
+
+/// The hosts of a cluster, with their services.
+pub(crate) fn simulation(cluster: &Cluster, seed: u64) -> Sim<'static> {
+    let mut sim = turmoil::Builder::new()
+        .epoch(SystemTime::UNIX_EPOCH)
+        .rng_seed(seed)
+        .tick_duration(TICK)
+        .min_message_latency(Duration::from_millis(1))
+        .max_message_latency(Duration::from_millis(8))
+        .simulation_duration(END)
+        .tcp_capacity(1 << 16)
+        .enable_random_order()
+        .build();
+    for host in Host::all() {
+        let cluster = cluster.clone();
+        sim.host(host.to_string(), move || cluster.clone().run(host));
+    }
+    sim
 }
 
 /// Joins and leaves under the faults, and checks what is left.

@@ -8,9 +8,9 @@
 //!
 //! An export is complete and of one revision, even while TICs use the etcd. A file that was cut off
 //! or changed is refused, and so is one whose records contradict each other; an import never
-//! overwrites records. It raises the revision, the epochs of groups, the next group number and the
-//! term of the route service beyond everything that agents and switches may have seen of records
-//! that were lost.
+//! overwrites records. It raises the revision, the epochs of groups, the next group number, the
+//! term of the route service and the numbers of collectives beyond everything that agents and
+//! switches may have seen of records that were lost.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Write};
@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
+use crate::domain::collectives::text as collective_text;
 use crate::records::keys::{self, Keys, LEADER, RecordsError};
 use crate::records::layout;
 use crate::records::storage::{Loaded, Storage, store_options};
@@ -292,6 +293,14 @@ fn raise(storage: &Storage, keys: &mut Keys) -> Result<(), BackupError> {
     });
     for change in groups.chain(counters) {
         keys.insert(keys::record(&change), change.encode().unwrap_or_default());
+    }
+    let is_of_collectives = |key: &Vec<u8>| key.starts_with(keys::COLLECTIVES.as_bytes());
+    for (key, value) in keys.iter_mut().filter(|(key, _)| is_of_collectives(key)) {
+        let key = String::from_utf8_lossy(&key[keys::COLLECTIVES.len()..]);
+        let text = String::from_utf8_lossy(value);
+        if let Some(raised) = collective_text::raised(&key, &text, STEP) {
+            *value = raised.into_bytes();
+        }
     }
     if route_term > 0 {
         keys.insert(keys::ROUTE_TERM.to_vec(), keys::number(later(route_term)));

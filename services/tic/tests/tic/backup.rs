@@ -72,6 +72,27 @@ async fn a_tic_finds_the_exported_records_in_the_store_they_are_imported_into() 
     assert_eq!(copy.group("new").await.unwrap().gn, 6 + (1 << 32));
 }
 
+/// Route services and switches have seen what came after the copy.
+#[tokio::test]
+async fn an_import_raises_the_numbers_of_collectives() {
+    let (store, _tic) = filled().await;
+    let ledger = r#"{"topology":"one","revision":3,"next_id":4,"next_tree":5,"next_reservation":6,
+        "tenants":[],"jobs":[],"reservations":[],"quotas":[]}"#;
+    store.txn(Txn::new().put("tic/collectives/ledger", ledger)).await.unwrap();
+    let (_, file) = exported(&store).await;
+    let other = empty();
+    backup::import(Arc::clone(&other), &mut file.as_slice()).await.unwrap();
+    let entries = other.range(b"tic/collectives/ledger").await.unwrap().entries;
+    let raised = String::from_utf8_lossy(&entries[0].value).into_owned();
+    for (number, step) in [("revision\":", 1_u64 << 32), ("next_id\":", 1 << 32)] {
+        let before = if number.starts_with('r') { 3 } else { 4 };
+        assert!(raised.contains(&format!("{number}{}", before + step)), "{raised}");
+    }
+    for (number, before) in [("next_tree\":", 5), ("next_reservation\":", 6)] {
+        assert!(raised.contains(&format!("{number}{}", before + (1 << 20))), "{raised}");
+    }
+}
+
 /// The file of [`Tic`]'s store is open, so only the TIC can copy it.
 #[tokio::test]
 async fn a_running_tic_gives_the_file_that_an_export_of_its_store_is() {

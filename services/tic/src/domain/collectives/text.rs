@@ -42,6 +42,9 @@ pub(super) struct Member {
     pub(super) endpoint: String,
 }
 
+/// More numbers of trees, or of reservations, than are given between two copies of the records.
+const NUMBER_STEP: u32 = 1 << 20;
+
 /// Everything that belongs to no single collective.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -73,6 +76,21 @@ pub(crate) fn check(key: &str, text: &str) -> Option<Result<(), serde_json::Erro
     } else {
         None
     }
+}
+
+/// The text of a key with every number that only grows raised: revision and numbers of collectives
+/// by `step`, numbers of trees and reservations by 2^20. `None` if the key has no such number, or
+/// cannot be read.
+pub(crate) fn raised(key: &str, text: &str, step: u64) -> Option<String> {
+    let ledger: Ledger = serde_json::from_str(text).ok().filter(|_| key == LEDGER)?;
+    let raised = Ledger {
+        revision: ledger.revision.saturating_add(step),
+        next_id: ledger.next_id.saturating_add(step),
+        next_tree: ledger.next_tree.saturating_add(NUMBER_STEP),
+        next_reservation: ledger.next_reservation.saturating_add(NUMBER_STEP),
+        ..ledger
+    };
+    Some(raised.text())
 }
 
 impl Record {
