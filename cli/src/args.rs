@@ -221,8 +221,8 @@ pub(crate) struct EngineArgs {
 pub(crate) struct OfflineEngineArgs {
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
-    /// Port counters for `--root-policy`, as `switch counters --format json` prints them; all
-    /// policies but `cyclic` need them.
+    /// Port counters for `--root-policy`, as `switch show --counters --format json` prints them;
+    /// all policies but `cyclic` need them.
     #[arg(long, value_name = "FILE", requires = "root_policy")]
     pub(crate) loads: Option<PathBuf>,
 }

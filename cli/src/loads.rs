@@ -12,7 +12,7 @@ use crate::args::OfflineEngineArgs;
 use crate::failure::Failure;
 use crate::source::read_text;
 
-/// The counters of one switch, as `switch counters --format json` prints them.
+/// The counters of one switch, as `switch show --counters --format json` prints them.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Switch {

@@ -299,6 +299,28 @@ pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Prints a document in a format of its own, such as a topology or a drawing, or writes it to a
+/// file. With `--format json` standard output has the value, also beside a file.
+///
+/// # Errors
+///
+/// As [`print()`] and [`files`].
+pub(crate) fn document<T: Serialize>(
+    format: Format,
+    out: Option<&Path>,
+    text: &str,
+    value: impl FnOnce() -> T,
+) -> Result<(), Failure> {
+    if let Some(out) = out {
+        files(&[(out, text)])?;
+    }
+    match (format, out) {
+        (Format::Json, _) => print(format, &value(), |_| String::new()),
+        (Format::Table | Format::Hostlist | Format::Slurm, None) => print_text(text),
+        (Format::Table | Format::Hostlist | Format::Slurm, Some(_)) => Ok(()),
+    }
+}
+
 /// Writes all files or none: each goes to a temporary file first, which is renamed once all are
 /// complete.
 ///

@@ -286,7 +286,7 @@ impl Remote {
             "UNKNOWN_NODE" => "node list",
             "UNKNOWN_ENDPOINT" => "node list",
             "UNKNOWN_SWITCH" => "switch list",
-            "UNKNOWN_ELEMENT" => "switch ports SWITCH",
+            "UNKNOWN_ELEMENT" => "switch show SWITCH --ports",
             _ => "",
         };
         let failure = Failure::from(anyhow!(error).context(format!("server {address}")));

@@ -32,7 +32,6 @@ pub(crate) enum CollectiveCommand {
     /// Allocate a tree for a group of a running control plane.
     Create(running::CreateArgs),
     /// Delete a collective, and release its table entries.
-    #[command(alias = "release")]
     Delete(running::CollectiveArgs),
     /// Show a collective with its processes and trees.
     Show(running::CollectiveArgs),
@@ -50,10 +49,11 @@ pub(crate) enum CollectiveCommand {
     },
     /// Reserve entries for a tenant or job; exit 1 if a switch has too few.
     Reserve(running::ReserveArgs),
-    /// End a reservation.
-    Cancel {
-        /// Number of the reservation.
-        reservation: u32,
+    /// Release reserved entries.
+    #[command(alias = "cancel")]
+    Release {
+        /// Number of the reservation, as `collective usage` shows it.
+        reservation: String,
         #[command(flatten)]
         server: ServerArgs,
     },
@@ -81,9 +81,14 @@ impl Run for CollectiveCommand {
             }),
             Self::Usage { server } => block_on(running::usage(&server, format)),
             Self::Reserve(args) => block_on(running::reserve(args, format)),
-            Self::Cancel { reservation, server } => {
-                block_on(running::cancel(reservation, &server, format))
-            }
+            Self::Release { reservation, server } => match reservation.parse() {
+                Ok(number) => block_on(running::release(number, &server, format)),
+                // Before reservations were released so, this was the name of `delete`.
+                Err(_) => {
+                    let args = running::CollectiveArgs { collective: reservation, server };
+                    block_on(running::delete(args, format))
+                }
+            },
             Self::Quota(args) => block_on(running::quota(args, format)),
             Self::Run(args) => block_on(run::run(args, format)),
         }

@@ -18,10 +18,12 @@ pub(crate) struct CompletionsArgs {
 }
 
 impl Run for CompletionsArgs {
-    fn run(self, _: &Globals) -> Result<(), Failure> {
+    fn run(self, globals: &Globals) -> Result<(), Failure> {
         let mut script = Vec::new();
         let mut command = Cli::command();
         clap_complete::generate(self.shell, &mut command, "fabricast", &mut script);
-        output::print_text(&String::from_utf8(script)?)
+        let script = String::from_utf8(script)?;
+        let value = || serde_json::json!({ "shell": self.shell.to_string(), "script": script });
+        output::document(globals.format, None, &script, value)
     }
 }

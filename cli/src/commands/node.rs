@@ -24,6 +24,9 @@ pub(crate) enum NodeCommand {
     },
     /// Show one node with its last contact, its job and its memberships.
     Show {
+        /// Show its memberships as its operating agent has them, with their places in the trees.
+        #[arg(long)]
+        memberships: bool,
         #[command(flatten)]
         watch: WatchArgs,
         #[command(flatten)]
@@ -46,7 +49,8 @@ pub(crate) enum NodeCommand {
     /// One that still runs registers again.
     #[command(alias = "remove")]
     Delete(NodeArgs),
-    /// List the memberships of a node.
+    /// Older name of `node show --memberships`.
+    #[command(hide = true)]
     Memberships(NodeArgs),
 }
 
@@ -124,10 +128,11 @@ impl Run for NodeCommand {
                     let text = format!("node {node} not drained");
                     output::done(format, "node", &node, &answer, |_| text)
                 }
-                Self::Show { watch, node } => {
-                    let (remote, node) = named(node).await?;
-                    output::watched(watch, format, async || show(&remote, &node, format).await)
-                        .await
+                Self::Show { memberships, watch, node } => {
+                    show(node, memberships, watch, format).await
+                }
+                Self::Memberships(node) => {
+                    show(node, true, WatchArgs { watch: false }, format).await
                 }
                 Self::Delete(args) => {
                     let (remote, node) = named(args).await?;
@@ -135,7 +140,6 @@ impl Run for NodeCommand {
                     let answer = remote.answer(remote.tic().remove_node(request)).await?;
                     output::done(format, "node", &node, &answer, |_| format!("node {node} deleted"))
                 }
-                Self::Memberships(args) => memberships(args, format).await,
             }
         })
     }
@@ -167,10 +171,9 @@ async fn fail(args: NodeArgs, format: Format) -> Result<(), Failure> {
     })
 }
 
-async fn memberships(args: NodeArgs, format: Format) -> Result<(), Failure> {
-    let (remote, node) = named(args).await?;
-    let host = remote.host_of(&node).await?;
-    let request = v1::ListMembershipsRequest { node };
+async fn memberships(remote: &Remote, node: &str, format: Format) -> Result<(), Failure> {
+    let host = remote.host_of(node).await?;
+    let request = v1::ListMembershipsRequest { node: node.to_owned() };
     let answer = host.answer(host.agent().list_memberships(request)).await?;
     output::message(format, &answer, |answer| {
         let titles = ["GROUP", "PN", "PROCESS", "ENDPOINT", "PARENT", "CHILDREN", "MULTICAST"];
@@ -199,11 +202,23 @@ async fn list(remote: &Remote, format: Format) -> Result<(), Failure> {
     output::message(format, &list, |list| list_text(list, SystemTime::now()))
 }
 
-async fn show(remote: &Remote, node: &str, format: Format) -> Result<(), Failure> {
-    let request = v1::GetNodeRequest { node: node.to_owned() };
-    let answer = remote.answer(remote.tic().get_node(request)).await?;
-    let now = SystemTime::now();
-    output::message(format, &answer, |answer| node_text(answer, now))
+async fn show(
+    args: NodeArgs,
+    with_memberships: bool,
+    watch: WatchArgs,
+    format: Format,
+) -> Result<(), Failure> {
+    let (remote, node) = named(args).await?;
+    output::watched(watch, format, async || {
+        if with_memberships {
+            return memberships(&remote, &node, format).await;
+        }
+        let request = v1::GetNodeRequest { node: node.clone() };
+        let answer = remote.answer(remote.tic().get_node(request)).await?;
+        let now = SystemTime::now();
+        output::message(format, &answer, |answer| node_text(answer, now))
+    })
+    .await
 }
 
 fn node_text(answer: &v1::GetNodeResponse, now: SystemTime) -> String {

@@ -78,7 +78,7 @@ impl Run for RouteCommand {
                 Some(topology) => explain::run(topology, &args, format),
                 None => block_on(explain_running(args.group.name(), &args.server, format)),
             },
-            Self::Draw(args) => block_on(draw::run(&args)),
+            Self::Draw(args) => block_on(draw::run(&args, format)),
             Self::Rebalance(args) => block_on(rebalance::run(&args, format)),
             Self::Status { watch, server } => block_on(async {
                 let remote = Remote::new(&server)?;

@@ -92,10 +92,7 @@ impl Run for SlurmCommand {
                 let graph = block_on(async { Remote::new(&server)?.graph().await })?;
                 let tree = slurm_tree(&Topology::of("the control plane", graph))?;
                 let text = if yaml { tree.write_yaml() } else { tree.write() };
-                match out {
-                    Some(out) => output::files(&[(&out, &text)]),
-                    None => output::print_text(&text),
-                }
+                output::document(globals.format, out.as_deref(), &text, || tree)
             }
         }
     }

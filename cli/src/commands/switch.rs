@@ -1,5 +1,7 @@
 //! `fabricast switch`: switches as their agent reads them back from the hardware.
 
+use std::slice;
+
 use clap::{Args, Subcommand};
 use fabricast_proto::v1;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
@@ -16,22 +18,17 @@ use crate::remote::{Remote, block_on};
 pub(crate) enum SwitchCommand {
     /// List all switches with state and entries used.
     List {
+        /// Instead, list the switch agents whose reports of failed elements count, also those that
+        /// are silent.
+        #[arg(long)]
+        reporters: bool,
         #[command(flatten)]
         watch: WatchArgs,
         #[command(flatten)]
         server: ServerArgs,
     },
-    /// Show the multicast table of a switch, read back from the hardware.
-    Table(SwitchArgs),
-    /// Show ports and counters of a switch.
-    Ports {
-        #[command(flatten)]
-        shown: ShownArgs,
-        #[command(flatten)]
-        watch: WatchArgs,
-        #[command(flatten)]
-        switch: SwitchArgs,
-    },
+    /// Show a switch with state and entries used, or its table, its ports or its counters.
+    Show(ShowArgs),
     /// Show present and past drifts: switches whose table differs from what they had confirmed;
     /// exit 1 if there is one now, 2 if no table has been compared yet. The active route service
     /// answers, whichever was named.
@@ -39,44 +36,51 @@ pub(crate) enum SwitchCommand {
         #[command(flatten)]
         server: ServerArgs,
     },
-    /// List the switch agents whose reports of failed elements count, also those that are silent.
-    Reporters {
-        #[command(flatten)]
-        server: ServerArgs,
-    },
     /// Forget the failures that a switch agent has reported, as it is gone for good or has another
     /// name now. One that still runs reports again.
     Forget {
-        /// Name of the switch agent, as `switch reporters` shows it.
+        /// Name of the switch agent, as `switch list --reporters` shows it.
         reporter: String,
         #[command(flatten)]
         server: ServerArgs,
     },
-    /// Show packets and bytes at the ports of one or all switches; exit 2 if the hardware has no
-    /// counters.
-    Counters {
-        /// Node id of the switch; default: all switches.
-        switch: Option<String>,
-        #[command(flatten)]
-        shown: ShownArgs,
+    /// Older name of `switch show --entries`.
+    #[command(hide = true)]
+    Table(ShowArgs),
+    /// Older name of `switch show --ports`.
+    #[command(hide = true)]
+    Ports(ShowArgs),
+    /// Older name of `switch show --counters`.
+    #[command(hide = true)]
+    Counters(ShowArgs),
+    /// Older name of `switch list --reporters`.
+    #[command(hide = true)]
+    Reporters {
         #[command(flatten)]
         server: ServerArgs,
     },
 }
 
-/// Rows of a table of ports.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct ShownArgs {
+/// Options of `switch show`.
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// Node id of the switch, such as S-ec0d9a0300ec8240; may be left out with --counters, which
+    /// then shows all switches.
+    switch: Option<String>,
+    /// Show the entries of its multicast table, read back from the hardware.
+    #[arg(long, group = "part")]
+    entries: bool,
+    /// Show its ports with state, peer and packets.
+    #[arg(long, group = "part")]
+    ports: bool,
+    /// Show packets and bytes at its ports; exit 2 if the hardware has no counters.
+    #[arg(long, group = "part")]
+    counters: bool,
     /// Also list ports without a packet, and those without a cable; JSON has all of them.
     #[arg(long)]
     all: bool,
-}
-
-/// Name of a switch, and the agent that has it.
-#[derive(Debug, Args)]
-pub(crate) struct SwitchArgs {
-    /// Node id of the switch, such as S-ec0d9a0300ec8240.
-    switch: String,
+    #[command(flatten)]
+    watch: WatchArgs,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -86,27 +90,20 @@ impl Run for SwitchCommand {
         let format = globals.format;
         block_on(async {
             match self {
-                Self::List { watch, server } => {
+                Self::List { reporters: true, watch, server } => {
+                    let remote = Remote::new(&server)?;
+                    output::watched(watch, format, async || reporters(&remote, format).await).await
+                }
+                Self::Reporters { server } => reporters(&Remote::new(&server)?, format).await,
+                Self::List { reporters: false, watch, server } => {
                     let remote = Remote::new(&server)?;
                     output::watched(watch, format, async || list(&remote, format).await).await
                 }
-                Self::Table(args) => table(args, format).await,
-                Self::Ports { shown, watch, switch: SwitchArgs { switch, server } } => {
-                    let (agent, client) = agent_of(server, &switch).await?;
-                    output::watched(watch, format, async || {
-                        let request = v1::ListPortsRequest { switch_name: switch.clone() };
-                        let answer = agent.answer(client.clone().list_ports(request)).await?;
-                        output::message(format, &answer, |answer| ports_text(answer, shown))
-                    })
-                    .await
-                }
+                Self::Show(args) => show(args, format).await,
+                Self::Table(args) => show(ShowArgs { entries: true, ..args }, format).await,
+                Self::Ports(args) => show(ShowArgs { ports: true, ..args }, format).await,
+                Self::Counters(args) => show(ShowArgs { counters: true, ..args }, format).await,
                 Self::Audit { server } => audit(&Remote::new(&server)?, format).await,
-                Self::Reporters { server } => {
-                    let remote = Remote::new(&server)?;
-                    let request = v1::ListReportersRequest {};
-                    let answer = remote.answer(remote.tic().list_reporters(request)).await?;
-                    output::message(format, &answer, reporters_text)
-                }
                 Self::Forget { reporter, server } => {
                     let remote = Remote::new(&server)?;
                     let request = v1::RemoveReporterRequest { reporter: reporter.clone() };
@@ -115,20 +112,6 @@ impl Run for SwitchCommand {
                         let failed = answer.failed_count;
                         format!("switch agent {reporter} forgotten, {failed} elements are failed")
                     })
-                }
-                Self::Counters { switch, shown, server } => {
-                    let agents = match &switch {
-                        Some(switch) => vec![agent_of(server, switch).await?],
-                        None => Remote::new(&server)?.switch_agents().await?,
-                    };
-                    let switches: Vec<String> = switch.into_iter().collect();
-                    for (agent, client) in agents {
-                        let mut stream = read_counters(&switches, &agent, client).await?;
-                        while let Some(counters) = next_counters(&mut stream, &agent).await? {
-                            output::message(format, &counters, |one| counters_text(one, shown))?;
-                        }
-                    }
-                    Ok(())
                 }
             }
         })
@@ -139,12 +122,57 @@ impl Run for SwitchCommand {
     }
 }
 
-fn reporters_text(list: &v1::ListReportersResponse) -> String {
-    let mut rows = Rows::new(&["SWITCH AGENT", "FAILED"]);
-    for reporter in &list.reporters {
-        rows.push(vec![reporter.name.clone(), reporter.failed_count.to_string()]);
-    }
-    rows.to_string()
+async fn reporters(remote: &Remote, format: Format) -> Result<(), Failure> {
+    let answer = remote.answer(remote.tic().list_reporters(v1::ListReportersRequest {})).await?;
+    output::message(format, &answer, |list| {
+        let mut rows = Rows::new(&["SWITCH AGENT", "FAILED"]);
+        for reporter in &list.reporters {
+            rows.push(vec![reporter.name.clone(), reporter.failed_count.to_string()]);
+        }
+        rows.to_string()
+    })
+}
+
+/// Shows a switch, or the part of it that was asked for.
+async fn show(args: ShowArgs, format: Format) -> Result<(), Failure> {
+    let ShowArgs { switch, entries, ports, counters, all, watch, server } = args;
+    let Some(switch) = switch else {
+        if !counters {
+            let failure = Failure::input("switch show: give the name of a switch");
+            return Err(failure.hint("`fabricast switch list`"));
+        }
+        let agents = Remote::new(&server)?.switch_agents().await?;
+        return output::watched(watch, format, async || {
+            for (agent, client) in &agents {
+                show_counters(agent, client.clone(), &[], all, format).await?;
+            }
+            Ok(())
+        })
+        .await;
+    };
+    let (agent, client) = agent_of(server, &switch).await?;
+    output::watched(watch, format, async || {
+        let mut client = client.clone();
+        if entries {
+            show_entries(&agent, client, &switch, format).await
+        } else if ports {
+            let request = v1::ListPortsRequest { switch_name: switch.clone() };
+            let answer = agent.answer(client.list_ports(request)).await?;
+            output::message(format, &answer, |answer| ports_text(answer, all))
+        } else if counters {
+            show_counters(&agent, client, slice::from_ref(&switch), all, format).await
+        } else {
+            let listed = agent.answer(client.list_switches(v1::ListSwitchesRequest {})).await?;
+            match listed.switches.iter().find(|one| one.name == switch) {
+                Some(one) => output::message(format, one, |one| list_text(slice::from_ref(one))),
+                None => {
+                    Err(Failure::input(format!("no switch '{switch}'"))
+                        .hint("`fabricast switch list`"))
+                }
+            }
+        }
+    })
+    .await
 }
 
 /// The agent of a switch. An unknown switch is left for the only or first agent to refuse.
@@ -164,13 +192,33 @@ async fn agent_of(
     Ok(agents.swap_remove(0))
 }
 
-async fn table(args: SwitchArgs, format: Format) -> Result<(), Failure> {
-    let (agent, mut client) = agent_of(args.server, &args.switch).await?;
-    let request = v1::ReadTablesRequest { switch_names: vec![args.switch] };
+async fn show_entries(
+    agent: &Remote,
+    mut client: SwitchAgentServiceClient<Channel>,
+    switch: &str,
+    format: Format,
+) -> Result<(), Failure> {
+    let request = v1::ReadTablesRequest { switch_names: vec![switch.to_owned()] };
     let mut stream = agent.answer(client.read_tables(request)).await?;
     while let Some(part) = stream.message().await.map_err(|status| agent.failed(status))? {
-        let table = part.table.unwrap_or_default();
-        output::message(format, &table, table_text)?;
+        output::message(format, &part.table.unwrap_or_default(), table_text)?;
+    }
+    Ok(())
+}
+
+/// Shows the counters of these switches of an agent; of all, if none is named.
+async fn show_counters(
+    agent: &Remote,
+    mut client: SwitchAgentServiceClient<Channel>,
+    switches: &[String],
+    all: bool,
+    format: Format,
+) -> Result<(), Failure> {
+    let request = v1::ReadCountersRequest { switch_names: switches.to_vec() };
+    let mut stream = agent.answer(client.read_counters(request)).await?;
+    while let Some(part) = stream.message().await.map_err(|status| agent.failed(status))? {
+        let counters = part.counters.unwrap_or_default();
+        output::message(format, &counters, |one| counters_text(one, all))?;
     }
     Ok(())
 }
@@ -184,12 +232,12 @@ async fn list(remote: &Remote, format: Format) -> Result<(), Failure> {
     output::message(format, &answer, |answer| list_text(&answer.switches))
 }
 
-fn ports_text(answer: &v1::ListPortsResponse, shown: ShownArgs) -> String {
+fn ports_text(answer: &v1::ListPortsResponse, all: bool) -> String {
     let titles = ["PORT", "STATE", "PEER", "PEER PORT", "RECEIVED", "SENT", "DROPPED"];
     let mut rows = Rows::new(&titles);
     let is_shown = |port: &&v1::PortStatus| {
         let packets = port.received_packets + port.sent_packets + port.dropped_packets;
-        shown.all || !port.peer.is_empty() || packets > 0
+        all || !port.peer.is_empty() || packets > 0
     };
     let ports: Vec<&v1::PortStatus> = answer.ports.iter().filter(is_shown).collect();
     for port in &ports {
@@ -257,33 +305,14 @@ fn ago(time: Option<prost_types::Duration>) -> String {
     time.map_or_else(|| "never".to_owned(), |time| format!("{} s ago", time.seconds))
 }
 
-type CountersStream = tonic::Streaming<v1::ReadCountersResponse>;
-
-async fn read_counters(
-    switches: &[String],
-    agent: &Remote,
-    mut client: SwitchAgentServiceClient<Channel>,
-) -> Result<CountersStream, Failure> {
-    let request = v1::ReadCountersRequest { switch_names: switches.to_vec() };
-    agent.answer(client.read_counters(request)).await
-}
-
-async fn next_counters(
-    stream: &mut CountersStream,
-    agent: &Remote,
-) -> Result<Option<v1::SwitchCounters>, Failure> {
-    let part = stream.message().await.map_err(|status| agent.failed(status))?;
-    Ok(part.map(|part| part.counters.unwrap_or_default()))
-}
-
-fn counters_text(counters: &v1::SwitchCounters, shown: ShownArgs) -> String {
+fn counters_text(counters: &v1::SwitchCounters, all: bool) -> String {
     let titles =
         ["PORT", "PACKETS RECEIVED", "PACKETS SENT", "BYTES RECEIVED", "BYTES SENT", "DROPPED"];
     let mut rows = Rows::new(&titles);
     let mut idle = 0;
     for port in &counters.ports {
         let packets = port.received_packets + port.sent_packets + port.dropped_packets;
-        if packets == 0 && !shown.all {
+        if packets == 0 && !all {
             idle += 1;
             continue;
         }

@@ -2,9 +2,10 @@
 
 mod draw;
 
-pub(super) use draw::scope;
+pub(super) use draw::{print as print_drawing, scope};
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Subcommand;
@@ -13,7 +14,9 @@ use fabricast_placement::slurm::{self, SlurmTopology};
 use fabricast_proto::v1;
 use fabricast_switch::{Driver, InfinibandDriver};
 use fabricast_topology::spec::PRESETS;
-use fabricast_topology::{FatTree, FatTreeParams, Graph, GraphSummary, NotFatTree, ibnetdiscover};
+use fabricast_topology::{
+    FatTree, FatTreeParams, Graph, GraphSummary, NotFatTree, Peer, ibnetdiscover,
+};
 use serde::Serialize;
 
 use crate::args::{Format, ServerArgs};
@@ -119,24 +122,25 @@ impl Run for TopologyCommand {
         match self {
             Self::Generate { spec, out } => {
                 let topology = Topology::read(&spec)?;
-                match out {
-                    Some(out) => output::files(&[(&out, &topology.text)]),
-                    None => output::print_text(&topology.text),
-                }
+                whole(&topology.graph, &topology.text, out.as_deref(), format)
             }
             Self::Presets => output::print(format, &Presets::all(), Presets::text),
             Self::Import { file, out } => import(&file, out.as_deref(), format),
             Self::Export { file } if format == Format::Slurm => {
                 output::print_text(&slurm_tree(&Topology::read(&file)?)?.write())
             }
-            Self::Export { file } => output::print_text(&Topology::read(&file)?.text),
-            Self::Discover { adapter, port, out } => discover(adapter, port, out.as_deref()),
+            Self::Export { file } => {
+                let topology = Topology::read(&file)?;
+                whole(&topology.graph, &topology.text, None, format)
+            }
+            Self::Discover { adapter, port, out } => {
+                let graph = discover(adapter, port)?;
+                whole(&graph, &ibnetdiscover::write(&graph), out.as_deref(), format)
+            }
             Self::Download { out, server } => {
                 let text = block_on(async { Remote::new(&server)?.topology().await })?;
-                match out {
-                    Some(out) => output::files(&[(&out, &text)]),
-                    None => output::print_text(&text),
-                }
+                let graph = ibnetdiscover::read(&text).context("topology of the TIC")?;
+                whole(&graph, &text, out.as_deref(), format)
             }
             Self::Replace { file, server } => {
                 let topology = Topology::read(&file)?;
@@ -146,7 +150,7 @@ impl Run for TopologyCommand {
                 let listing = Listing::of(&Topology::read(&file)?.graph);
                 output::print(format, &listing, Listing::text)
             }
-            Self::Draw(args) => draw::run(&args),
+            Self::Draw(args) => draw::run(&args, format),
             Self::Check { file, slurm } => check(&file, slurm.as_deref(), format),
             Self::Detect { file } => {
                 found(&Topology::read(&file)?, None, format)?;
@@ -181,18 +185,19 @@ async fn replace(text: &str, server: &ServerArgs, format: Format) -> Result<(), 
 }
 
 /// Discovers the topology from the switches.
-fn discover(adapter: Option<String>, port: u8, out: Option<&Path>) -> Result<(), Failure> {
+fn discover(adapter: Option<String>, port: u8) -> Result<Arc<Graph>, Failure> {
     let config = InfinibandConfig { adapter, port, ..InfinibandConfig::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let graph = run_to_end(&runtime, async {
         let driver = InfinibandDriver::open(config, None).context("open the InfiniBand port")?;
         anyhow::Ok(driver.discover().await?)
     })?;
-    let text = ibnetdiscover::write(&graph);
-    match out {
-        Some(out) => output::files(&[(out, &text)]),
-        None => output::print_text(&text),
-    }
+    Ok(graph)
+}
+
+/// Prints a whole topology: in the format of `ibnetdiscover`, or as JSON what `topology show` has.
+fn whole(graph: &Graph, text: &str, out: Option<&Path>, format: Format) -> Result<(), Failure> {
+    output::document(format, out, text, || Listing::of(graph))
 }
 
 /// Prints a summary and the fat tree; without a fat tree the answer is no.
@@ -453,6 +458,18 @@ struct ListedSwitch {
     description: String,
     ports: usize,
     connected: usize,
+    /// One for each port with a cable.
+    links: Vec<ListedLink>,
+}
+
+#[derive(Debug, Serialize)]
+struct ListedLink {
+    port: u8,
+    /// Name of the switch or endpoint at the other end.
+    peer: String,
+    /// Absent for an endpoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer_port: Option<u8>,
 }
 
 #[derive(Debug, Serialize)]
@@ -464,15 +481,25 @@ struct ListedEndpoint {
 
 impl Listing {
     fn of(graph: &Graph) -> Self {
-        let connected = |switch| {
-            let ports = graph.ports(switch);
-            ports.filter(|port| graph.peer(*port) != fabricast_topology::Peer::None).count()
+        let link = |port| {
+            let (peer, peer_port) = match graph.peer(port) {
+                Peer::None => return None,
+                Peer::Endpoint(endpoint) => (graph.endpoint_name(endpoint), None),
+                Peer::Switch(peer) => {
+                    (graph.switch_name(graph.switch_of(peer)), Some(graph.port_number(peer)))
+                }
+            };
+            Some(ListedLink { port: graph.port_number(port), peer: peer.to_owned(), peer_port })
         };
-        let switches = graph.switches().map(|switch| ListedSwitch {
-            name: graph.switch_name(switch).to_owned(),
-            description: graph.switch_description(switch).to_owned(),
-            ports: graph.ports(switch).len(),
-            connected: connected(switch),
+        let switches = graph.switches().map(|switch| {
+            let links: Vec<ListedLink> = graph.ports(switch).filter_map(link).collect();
+            ListedSwitch {
+                name: graph.switch_name(switch).to_owned(),
+                description: graph.switch_description(switch).to_owned(),
+                ports: graph.ports(switch).len(),
+                connected: links.len(),
+                links,
+            }
         });
         let endpoints = graph.endpoints().map(|endpoint| {
             let port = graph.attachment(endpoint);

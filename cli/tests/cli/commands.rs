@@ -100,6 +100,7 @@ fn more(words: &[String]) -> &'static [&'static str] {
         "route verify" => &["--live"],
         "store export" => &["--out", "copy"],
         "group delete" | "route draw" | "route explain" => &["rows/1"],
+        "switch show" => &["S-1"],
         "fabric corrupt" | "fabric programming" | "fabric wipe" => &["S-1"],
         _ => &[],
     }
@@ -161,6 +162,11 @@ fn results_for_programs_have_keys_in_camel_case() {
         &["topology", "show", "t.toml"][..],
         &["topology", "detect", "t.toml"],
         &["topology", "presets"],
+        &["topology", "generate", "--spec", "t.toml"],
+        &["topology", "generate", "--spec", "t.toml", "--out", "made"],
+        &["topology", "export", "t.toml"],
+        &["topology", "draw", "t.toml"],
+        &["completions", "bash"],
         &["route", "plan"],
         &["route", "explain", "--group", "g"],
         &["plan", "capacity"],
@@ -173,6 +179,32 @@ fn results_for_programs_have_keys_in_camel_case() {
         snake_keys(&sandbox.json(&arguments), &mut found);
         assert!(found.is_empty(), "{words:?}: {found:?}");
     }
+}
+
+#[test]
+fn documents_are_json_for_programs_that_ask_for_it() {
+    let sandbox = Sandbox::new();
+    sandbox.write("t.toml", "kind='leaf-spine'\nleaves=2\nspines=1\nendpoints_per_leaf=1\n");
+    let shown = sandbox.json(&["topology", "show", "t.toml"]);
+    let links = |switch: usize| shown["switches"][switch]["links"].as_array().expect("a list");
+    assert_eq!(links(0).len(), 2, "{shown}");
+    let peers: Vec<&Value> = links(0).iter().map(|link| &link["peer"]).collect();
+    let (host, spine) = (&shown["endpoints"][0]["name"], &shown["switches"][2]["name"]);
+    assert_eq!(peers, [host, spine], "{shown}");
+    assert_eq!(links(0)[0].get("peerPort"), None);
+    let leaf = &shown["switches"][0]["name"];
+    assert!(links(2).iter().any(|link| link["peer"] == *leaf
+        && link["port"] == links(0)[1]["peerPort"]
+        && link["peerPort"] == links(0)[1]["port"]));
+    let with_file = ["topology", "generate", "--spec", "t.toml", "--out", "made"];
+    for words in [&["topology", "export", "t.toml"][..], &with_file[..4], &with_file[..]] {
+        assert_eq!(sandbox.json(words), shown, "{words:?}");
+    }
+    assert_eq!(sandbox.read("made"), sandbox.ok(&["topology", "export", "t.toml"]));
+    let drawn = sandbox.json(&["topology", "draw", "t.toml"]);
+    assert_eq!(drawn["svg"], sandbox.ok(&["topology", "draw", "t.toml"]).as_str());
+    let script = sandbox.json(&["completions", "zsh"]);
+    assert_eq!(script["script"], sandbox.ok(&["completions", "zsh"]).as_str());
 }
 
 #[test]

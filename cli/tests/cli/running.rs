@@ -229,14 +229,14 @@ fn routes_and_tables_are_shown(up: &Up) {
     let switches = up.json(&["switch", "list"]);
     assert!(names(&switches["switches"], "name").contains(&switch.to_owned()));
     assert_eq!(up.ok(&["switch", "list"]).lines().count(), 7);
-    let table = up.json(&["switch", "table", switch]);
+    let table = up.json(&["switch", "show", switch, "--entries"]);
     let entries = table["entries"].as_array().expect("a list");
     let color = &group["route"]["color"];
     assert!(entries.iter().any(|entry| entry["color"] == *color), "{table}");
-    assert!(up.ok(&["switch", "table", switch]).contains("IN PORT  COLOR  OUT PORTS"));
-    let ports = up.json(&["switch", "ports", switch]);
+    assert!(up.ok(&["switch", "show", switch, "--entries"]).contains("IN PORT  COLOR  OUT PORTS"));
+    let ports = up.json(&["switch", "show", switch, "--ports"]);
     assert_eq!(ports["ports"].as_array().map(Vec::len), Some(36));
-    assert!(up.ok(&["switch", "ports", switch]).starts_with("PORT  STATE  PEER"));
+    assert!(up.ok(&["switch", "show", switch, "--ports"]).starts_with("PORT  STATE  PEER"));
 }
 
 fn the_fabric_breaks_and_heals(up: &Up) {
@@ -280,9 +280,11 @@ fn the_fabric_breaks_and_heals(up: &Up) {
 }
 
 fn nodes_die_and_return(up: &Up) {
-    let memberships = up.json(&["node", "memberships", "node002"]);
+    let memberships = up.json(&["node", "show", "node002", "--memberships"]);
     assert_eq!(names(&memberships["memberships"], "group"), ["jobs/1"]);
-    assert!(up.ok(&["node", "memberships", "node002"]).starts_with("GROUP   PN  PROCESS"));
+    assert!(
+        up.ok(&["node", "show", "node002", "--memberships"]).starts_with("GROUP   PN  PROCESS")
+    );
     let plan = up.json(&["node", "stop", "node002", "--dry-run"]);
     assert_eq!(names(&plan["groups"], "group"), ["jobs/1"]);
     assert_eq!(plan["groups"][0]["effect"], "ends pn 1 (p0)");
@@ -363,7 +365,7 @@ fn unknown_names_are_refused(up: &Up) {
         (&["group", "join", "a\nb", "--node", "node001"], "NAME_INVALID"),
         (&["node", "readmit", "x"], "hint: `fabricast node list`"),
         (&["node", "stop", "x", "--dry-run"], "node 'x' is not registered"),
-        (&["switch", "table", "x"], "hint: `fabricast switch list`"),
+        (&["switch", "show", "x", "--entries"], "hint: `fabricast switch list`"),
         (&["fabric", "fail", "--link", "x:1"], "UNKNOWN_ELEMENT"),
         (&["fabric", "fail", "--switch", "x", "--dry-run"], "the fabric has no switch 'x'"),
         (&["route", "explain", "--group", "x"], "UNKNOWN_GROUP"),

@@ -201,10 +201,10 @@ fn the_address_of_the_tic_is_enough_for_calls_of_every_part() {
     let switches = with_tic(&["switch", "list"]);
     assert_eq!(switches["switches"].as_array().map(Vec::len), Some(6), "{switches}");
     let switch = switches["switches"][0]["name"].as_str().expect("a name");
-    assert_eq!(with_tic(&["switch", "table", switch])["switchName"], switch);
-    with_tic(&["node", "memberships", "node001"]);
+    assert_eq!(with_tic(&["switch", "show", switch, "--entries"])["switchName"], switch);
+    with_tic(&["node", "show", "node001", "--memberships"]);
     let two = format!("127.0.0.1:1,{}", parts.tic);
-    parts.wait(&["node", "memberships", "node001", "--server", &two], |_| true);
+    parts.wait(&["node", "show", "node001", "--memberships", "--server", &two], |_| true);
     with_tic(&["group", "send", "group", "--node", "node001"]);
     with_tic(&["fabric", "fail", "--endpoint", "node002 HCA-1"]);
 

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use fabricast_topology::{FatTree, Graph};
+use serde::Serialize;
 use thiserror::Error;
 
 pub use compare::Difference;
@@ -26,22 +27,25 @@ use crate::hostlist::{self, HostlistError};
 use crate::refusal::JobNames;
 use crate::topology::{JobTopology, LeafPosition, LeftOut, count};
 
-/// The switches of a `topology.conf`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The switches of a `topology.conf`; serialized with the name and what is below each.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SlurmTopology {
     switches: Vec<SlurmSwitch>,
 }
 
 /// A switch of the file, which may stand for several real ones.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct SlurmSwitch {
+    #[serde(skip)]
     line: usize,
     name: String,
+    #[serde(flatten)]
     below: Below,
 }
 
 /// Nodes or switches directly below a switch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 enum Below {
     Nodes(Vec<String>),
     Switches(Vec<String>),

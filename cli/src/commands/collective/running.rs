@@ -49,9 +49,9 @@ pub(crate) struct CreateArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CollectiveArgs {
     /// Name of the collective.
-    collective: String,
+    pub(super) collective: String,
     #[command(flatten)]
-    server: ServerArgs,
+    pub(super) server: ServerArgs,
 }
 
 /// Options of `collective reserve`.
@@ -206,8 +206,8 @@ pub(super) async fn reserve(args: ReserveArgs, format: Format) -> Result<(), Fai
     })
 }
 
-/// Runs `collective cancel`.
-pub(super) async fn cancel(id: u32, server: &ServerArgs, format: Format) -> Result<(), Failure> {
+/// Runs `collective release`.
+pub(super) async fn release(id: u32, server: &ServerArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(server)?;
     let answer = remote
         .answer(remote.collectives().cancel_reservation(v1::CancelReservationRequest { id }))
@@ -215,7 +215,7 @@ pub(super) async fn cancel(id: u32, server: &ServerArgs, format: Format) -> Resu
     if !answer.cancelled {
         return Err(Failure::input(format!("no reservation {id}")));
     }
-    let text = format!("reservation {id} cancelled");
+    let text = format!("reservation {id} released");
     output::done(format, "reservation", &id.to_string(), &answer, |_| text)
 }
 

@@ -8,10 +8,9 @@ use fabricast_drawing::{Fabric, Overlay, draw};
 use fabricast_proto::v1;
 
 use super::GroupNameArgs;
-use crate::args::ServerArgs;
-use crate::commands::topology::scope;
+use crate::args::{Format, ServerArgs};
+use crate::commands::topology::{print_drawing, scope};
 use crate::failure::Failure;
-use crate::output;
 use crate::remote::Remote;
 
 /// Options of `route draw`.
@@ -35,7 +34,7 @@ pub(crate) struct DrawArgs {
 /// # Errors
 ///
 /// An unknown group, or a server that does not answer.
-pub(super) async fn run(args: &DrawArgs) -> Result<(), Failure> {
+pub(super) async fn run(args: &DrawArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&args.server)?;
     let name = args.group.name();
     let request = v1::GetGroupRequest { group: name.clone(), ..Default::default() };
@@ -48,9 +47,5 @@ pub(super) async fn run(args: &DrawArgs) -> Result<(), Failure> {
     fabricast_console::tree_overlay(fabric.graph(), &route, &group.members, &mut overlay);
     let mut drawing = draw(&fabric, scope(&fabric, args.inside.as_deref())?, &overlay);
     drawing.title = format!("Group {name} on: {}", drawing.title);
-    let text = drawing.file();
-    match &args.out {
-        Some(out) => output::files(&[(out, &text)]),
-        None => output::print_text(&text),
-    }
+    print_drawing(&drawing, args.out.as_deref(), format)
 }

@@ -1,11 +1,12 @@
 //! `fabricast topology draw`: a fabric as SVG.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use fabricast_drawing::{Fabric, Overlay, Scope, Unit, draw};
+use fabricast_drawing::{Drawing, Fabric, Overlay, Scope, Unit, draw};
 
+use crate::args::Format;
 use crate::failure::Failure;
 use crate::output;
 use crate::source::Topology;
@@ -39,16 +40,27 @@ pub(crate) struct DrawArgs {
 /// # Errors
 ///
 /// A topology that cannot be read, or a midplane that it does not have.
-pub(super) fn run(args: &DrawArgs) -> Result<(), Failure> {
+pub(super) fn run(args: &DrawArgs, format: Format) -> Result<(), Failure> {
     let file = args.file.as_ref().or(args.named.as_ref());
     let topology = Topology::read(file.map_or("", String::as_str))?;
     let fabric = Fabric::new(Arc::clone(&topology.graph));
     let scope = scope(&fabric, args.inside.as_deref())?;
-    let text = draw(&fabric, scope, &Overlay::default()).file();
-    match &args.out {
-        Some(out) => output::files(&[(out, &text)]),
-        None => output::print_text(&text),
-    }
+    print(&draw(&fabric, scope, &Overlay::default()), args.out.as_deref(), format)
+}
+
+/// Prints a drawing, or writes it to a file.
+///
+/// # Errors
+///
+/// As [`output::document`].
+pub(in crate::commands) fn print(
+    drawing: &Drawing,
+    out: Option<&Path>,
+    format: Format,
+) -> Result<(), Failure> {
+    let text = drawing.file();
+    let value = || serde_json::json!({ "title": drawing.title, "svg": text });
+    output::document(format, out, &text, value)
 }
 
 /// Reads the name of the midplane that is drawn.

@@ -16,7 +16,7 @@ pub(super) fn a_job_comes_and_goes_with_all_its_groups(up: &Up) {
     // The operating agents hear of memberships that others made for them.
     let there =
         |list: &serde_json::Value| names(&list["memberships"], "group") == ["f/1", "j/1", "j/2"];
-    up.wait(&["node", "memberships", "node005"], there);
+    up.wait(&["node", "show", "node005", "--memberships"], there);
     up.ok(&["group", "leave", "j/1", "--node", "node004"]);
     assert_eq!(up.json(&form)["joined"], 4, "a repetition has the same answer");
     assert_eq!(up.json(&["group", "show", "j/1"])["memberCount"], 1, "and brings nobody back");

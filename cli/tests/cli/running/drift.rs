@@ -61,9 +61,9 @@ pub(super) fn tables_drift_and_are_repaired(up: &Up) {
     assert!(seen(&repaired.stdout), "{repaired:?}");
     up.settled();
     up.ok(&["route", "verify", "--live", "--all-senders"]);
-    let counters: Value = up.json(&["switch", "counters", switch]);
+    let counters: Value = up.json(&["switch", "show", switch, "--counters"]);
     assert_eq!(counters["switchName"], switch);
-    up.run(&["switch", "counters", "nowhere"]).refused(2, "no switch 'nowhere'");
+    up.run(&["switch", "show", "nowhere", "--counters"]).refused(2, "no switch 'nowhere'");
     up.run(&["fabric", "corrupt", "--switch", "nowhere"]).refused(2, "nowhere");
     up.ok(&["group", "delete", "drifting"]);
     up.settled();

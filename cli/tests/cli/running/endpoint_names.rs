@@ -24,8 +24,9 @@ pub(super) fn endpoints_are_named_by_guid(up: &Up) {
     assert_eq!(again, format!("endpoint {other} is up again\n"));
     up.run(&["fabric", "fail", "--endpoint", "0x506b4b"]).refused(2, "no endpoint '0x506b4b'");
 
-    let list = up.json(&["node", "memberships", one]);
-    assert_eq!(list, up.json(&["node", "memberships", "node018"]));
-    up.run(&["node", "memberships", "0x506b4b"]).refused(2, "node: no endpoint '0x506b4b'");
+    let list = up.json(&["node", "show", one, "--memberships"]);
+    assert_eq!(list, up.json(&["node", "show", "node018", "--memberships"]));
+    up.run(&["node", "show", "0x506b4b", "--memberships"])
+        .refused(2, "node: no endpoint '0x506b4b'");
     up.ok(&["group", "delete", "guids"]);
 }

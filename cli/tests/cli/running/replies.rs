@@ -43,7 +43,7 @@ fn replies_name_their_subject_in_tables_and_in_json() {
     // Unknown names are refused alike.
     for (change, code) in [
         (&["collective", "delete", "none"][..], 2),
-        (&["collective", "cancel", "77"], 2),
+        (&["collective", "release", "77"], 2),
         (&["group", "delete", "none"], 2),
         (&["job", "release", "none"], 2),
     ] {
@@ -63,8 +63,9 @@ fn ports_without_a_packet_or_a_cable_are_listed_if_asked_for() {
         (text.lines().filter(of_port).count(), text)
     };
     let switch = "S-ec0d9a0300ec8240";
-    let all = up.json(&["switch", "ports", switch])["ports"].as_array().map_or(0, Vec::len);
-    let counters = ["switch", "counters", switch];
+    let all =
+        up.json(&["switch", "show", switch, "--ports"])["ports"].as_array().map_or(0, Vec::len);
+    let counters = ["switch", "show", switch, "--counters"];
     let (none, text) = rows(&counters);
     assert_eq!(none, 0, "{text}");
     assert!(
@@ -72,5 +73,64 @@ fn ports_without_a_packet_or_a_cable_are_listed_if_asked_for() {
         "{text}"
     );
     assert_eq!(rows(&[&counters[..], &["--all"]].concat()).0, all);
-    assert_eq!(rows(&["switch", "ports", switch, "--all"]).0, all);
+    assert_eq!(rows(&["switch", "show", switch, "--ports", "--all"]).0, all);
+}
+
+#[test]
+fn documents_of_a_control_plane_are_json_for_programs_that_ask_for_it() {
+    let up = Up::start();
+    let text = up.ok(&["topology", "download"]);
+    up.sandbox.write("downloaded", &text);
+    let downloaded = up.json(&["topology", "download", "--out", "file"]);
+    assert_eq!(up.sandbox.read("file"), text);
+    assert_eq!(downloaded, up.sandbox.json(&["topology", "show", "downloaded"]));
+    let tree = up.json(&["slurm", "topology"]);
+    let switches = tree["switches"].as_array().expect("a list");
+    let leaf = &switches[0];
+    let conf = up.ok(&["slurm", "topology"]);
+    assert_eq!(conf.lines().filter(|line| line.starts_with("SwitchName=")).count(), switches.len());
+    let name = leaf["name"].as_str().expect("a name");
+    assert!(conf.contains(&format!("SwitchName={name} Nodes=")), "{leaf}");
+    assert!(leaf["nodes"].as_array().is_some_and(|nodes| nodes.len() > 1), "{leaf}");
+    assert!(switches.iter().any(|switch| switch["switches"].is_array()), "{tree}");
+    for node in ["node001", "gpu042"] {
+        up.ok(&["group", "join", "g", "--node", node]);
+    }
+    up.routed("g", 2);
+    let drawn = up.json(&["route", "draw", "g"]);
+    assert!(drawn["svg"].as_str().is_some_and(|svg| svg.contains("<svg")), "{drawn}");
+}
+
+#[test]
+fn older_names_of_commands_do_the_same() {
+    let up = Up::start();
+    let switch = "S-ec0d9a0300ec8240";
+    up.wait(&["switch", "show", switch, "--entries"], |table| table["fence"]["term"] != "0");
+    for (older, name) in [
+        (&["switch", "table", switch][..], &["switch", "show", switch, "--entries"][..]),
+        (&["switch", "ports", switch], &["switch", "show", switch, "--ports"]),
+        (&["switch", "counters", switch], &["switch", "show", switch, "--counters"]),
+        (&["switch", "counters"], &["switch", "show", "--counters"]),
+        (&["switch", "reporters"], &["switch", "list", "--reporters"]),
+        (&["node", "memberships", "node001"], &["node", "show", "node001", "--memberships"]),
+    ] {
+        assert_eq!(up.ok(older), up.ok(name), "{older:?}");
+    }
+    let shown = up.json(&["switch", "show", switch]);
+    let listed = up.json(&["switch", "list"]);
+    assert!(listed["switches"].as_array().is_some_and(|all| all.contains(&shown)), "{shown}");
+    up.run(&["switch", "show", "nowhere"]).refused(2, "no switch 'nowhere'");
+    up.run(&["switch", "show", switch, "--ports", "--entries"]).refused(2, "cannot be used with");
+    up.run(&["switch", "show", "--ports"]).refused(2, "give the name of a switch");
+
+    // A reservation has a number; older versions released collectives, which have names.
+    let entries = ["--entries", "1", "--endpoints", "node001 HCA-1,gpu042 HCA-1"];
+    let reserve = [&["collective", "reserve", "--tenant", "t"][..], &entries].concat();
+    for release in ["release", "cancel"] {
+        let number = up.json(&reserve)["reservation"]["id"].to_string();
+        let last = up.ok(&["collective", release, &number]);
+        assert_eq!(last, format!("reservation {number} released\n"));
+        up.run(&["collective", release, &number]).refused(2, "no reservation");
+    }
+    up.run(&["collective", "release", "sum"]).refused(2, "no collective 'sum'");
 }
