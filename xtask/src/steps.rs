@@ -64,14 +64,16 @@ fn cargo_test_arguments(skipped_modules: &[&str]) -> String {
 ///
 /// A command that cannot be started.
 pub(crate) fn alerts(root: &Path) -> Result<bool> {
-    if let Some(missing) = setup::set_up_one(root, "prometheus") {
-        println!("== left out: {missing}");
-        return Ok(true);
+    for tool in ["prometheus", "etcd"] {
+        if let Some(missing) = setup::set_up_one(root, tool) {
+            println!("== left out: {missing}");
+            return Ok(true);
+        }
     }
     let mut steps = Steps::new(root);
     steps.environment.push(("PATH", setup::path()));
     let test = "test --quiet --package fabricast-cli --test cli";
-    steps.cargo("alerts", &format!("{test} -- --ignored needs_prometheus"))?;
+    steps.cargo("alerts", &format!("{test} -- --ignored needs_prometheus --test-threads 1"))?;
     Ok(steps.end())
 }
 

@@ -1,9 +1,10 @@
 //! Faults of two clusters, which a real Prometheus and Alertmanager see and tell of.
 //!
 //! `west` is a `fabricast up` that stays; `east` is another one, and a fabric with certificates.
-//! Three alerts have only the cases of `deploy/prometheus/alerts_test.yaml`: for failures of the
-//! store, many silent nodes and lost traces.
+//! `north` is a cluster of single parts on etcd.
 
+#[path = "needs_prometheus/needs_etcd.rs"]
+mod needs_etcd;
 #[path = "needs_prometheus/watchers.rs"]
 mod watchers;
 

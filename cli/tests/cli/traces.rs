@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
 #[path = "traces/collector.rs"]
-mod collector;
+pub(crate) mod collector;
 #[path = "traces/world.rs"]
 mod world;
 

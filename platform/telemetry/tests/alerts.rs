@@ -33,7 +33,7 @@ fn every_alert_leads_to_its_section_of_the_runbook() {
     assert!(!names.is_empty());
     assert_eq!(names.len(), urls.len());
     for (name, url) in names.iter().zip(&urls) {
-        assert_eq!(*url, format!("docs/alerts.md#{}", anchor(name)));
+        assert_eq!(*url, format!("https://fabricast.example/alerts.html#{}", anchor(name)));
     }
     let linked: BTreeSet<String> = names.iter().map(|name| anchor(name)).collect();
     assert_eq!(anchors, linked, "sections and alerts");
