@@ -2,8 +2,9 @@
 //! takes four fifths of it (§6.1.2).
 //!
 //! A link serves packets one after the other; its direction upwards and its direction downwards
-//! each have a queue. How long a packet holds a noisy link is not published: it is fitted to one
-//! published number, and the others are left to come out.
+//! each have a queue. How long a packet holds a noisy link, its length over the rate that noise
+//! leaves, is not published: it is fitted to one published number, and the others are left to come
+//! out.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
