@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tonic::client::Grpc;
 use tonic::{Code, Request, Status};
 
-use crate::calls::{Objects, encoded, request};
+use crate::calls::{Objects, Place, encoded, mixed, request};
 use crate::certificates::{Parts, issue};
 use crate::support::own_host;
 
@@ -74,7 +74,15 @@ struct Matrix {
     term: u64,
     /// Entries reserved for the tenant `acme`, and those for `other`.
     reservations: [u64; 2],
+    /// Place of a member, whose group has its agent in the process of `operating-agent`.
+    place: Place,
 }
+
+/// Certificates with two roles, and their folders.
+const PAIRS: [(&str, [Role; 2]); 2] = [
+    ("reader-and-tenant", [Role::Reader, Role::Tenant]),
+    ("agent-and-router", [Role::OperatingAgent, Role::Router]),
+];
 
 impl Matrix {
     async fn call(&self, who: &str, access: &Access, request: &Value, limit: Duration) -> Outcome {
@@ -105,7 +113,9 @@ impl Matrix {
     }
 
     /// Makes a call with objects of the caller, and with those of another party.
-    async fn bound(&self, role: Role, access: &Access) {
+    ///
+    /// - `who`: folder of the certificate, which has the role.
+    async fn bound(&self, who: &str, role: Role, access: &Access) {
         let own = Objects {
             node: "node001",
             group: "acme/1",
@@ -116,6 +126,7 @@ impl Matrix {
             // An older term is given back already, and the route service keeps its own.
             term: self.term - u64::from(access.call == "ReleaseRouteTerm"),
             probe_first: true,
+            place: self.place,
         };
         let other = match (access.bound, role) {
             (Bound::Member, Role::Tenant | Role::TenantAdministrator) => {
@@ -130,24 +141,50 @@ impl Matrix {
                 reservation: self.reservations[1],
                 term: self.term,
                 probe_first: false,
+                place: self.place,
             },
         };
         // Another's term is named by another's certificate, and so is another's endpoint.
         let stranger = match access.bound {
             Bound::Term => "router-b",
-            Bound::Endpoint => "operating-agent-b",
-            _ => role.word(),
+            Bound::Endpoint | Bound::Agent => "operating-agent-b",
+            _ => who,
         };
-        let told = format!("{}/{} by {role}", access.service, access.call);
+        let told = format!("{}/{} by {who}", access.service, access.call);
         let outcome = self.call(stranger, access, &request(access, &other), REFUSED).await;
         assert!(outcome.is_forbidden(access), "{told}, another's: {outcome:?}");
-        // An agent of a group is one by the word of the TIC; and a list has nothing of others.
-        let lists = ["ListGroups", "ListJobs", "ListCollectives", "GetEntryUsage"];
-        if access.bound == Bound::Agent || lists.contains(&access.call) {
+        // One object of another party among its own is as many.
+        let [ours, theirs] = [&own, &other].map(|objects| request(access, objects));
+        for (first, second) in [(&ours, &theirs), (&theirs, &ours)] {
+            let Some(mixed) = mixed(first, second) else { continue };
+            let outcome = self.call(stranger, access, &mixed, REFUSED).await;
+            assert!(outcome.is_forbidden(access), "{told}, a mixed list: {outcome:?}");
+        }
+        // A list has nothing of others.
+        if ["ListGroups", "ListJobs", "ListCollectives", "GetEntryUsage"].contains(&access.call) {
             return;
         }
-        let outcome = self.call(role.word(), access, &request(access, &own), LET_IN).await;
+        let outcome = self.call(who, access, &request(access, &own), LET_IN).await;
         assert!(!outcome.is_forbidden(access), "{told}, its own: {outcome:?}");
+    }
+}
+
+impl Matrix {
+    /// Makes one call with a certificate that has these roles.
+    async fn row(&self, who: &str, roles: &[Role], access: &Access) {
+        let mut may = roles.iter().filter(|role| access.roles.contains(role));
+        let is_bound = may.clone().all(|role| access.bound.binds(*role));
+        if let Some(role) = may.next().filter(|_| is_bound) {
+            self.bound(who, *role, access).await;
+            return;
+        }
+        let may = roles.iter().any(|role| access.roles.contains(role));
+        let limit = if may { LET_IN } else { REFUSED };
+        let outcome = self.call(who, access, &json!({}), limit).await;
+        let forbidden = matches!(&outcome, Outcome::Refused(status)
+            if reason_of(status).as_deref() == Some("NOT_PERMITTED"));
+        let told = format!("{}/{} by {who}", access.service, access.call);
+        assert_eq!(forbidden, !may, "{told}: {outcome:?}");
     }
 }
 
@@ -157,6 +194,9 @@ async fn every_role_makes_its_calls_with_its_own_objects_and_no_others() {
     let host = own_host().to_string();
     issue(&parts.sandbox, "router-b", &["router/b"], &[&host]);
     issue(&parts.sandbox, "operating-agent-b", &["operating-agent/node002"], &[&host]);
+    issue(&parts.sandbox, PAIRS[0].0, &["reader/rita", "tenant/acme"], &[]);
+    let agent = ["operating-agent/node001", "operating-agent/gpu042", "router/a"];
+    issue(&parts.sandbox, PAIRS[1].0, &agent, &[&host]);
     for (who, group) in [("tenant", "acme/1"), ("admin", "rows/1")] {
         for node in ["node001", "gpu042"] {
             let join = ["group", "join", group, "--node", node];
@@ -171,20 +211,22 @@ async fn every_role_makes_its_calls_with_its_own_objects_and_no_others() {
     });
     let pool = DescriptorPool::decode(FILE_DESCRIPTOR_SET).unwrap();
     let reservations = parts.give_to_tenants();
-    let matrix = Matrix { parts, pool, term: term.get(), reservations };
+    let group = parts.json("admin", &["group", "show", "acme/1"], &parts.tic);
+    let number = |value: &Value| {
+        value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{group}"))
+    };
+    let members = group["members"].as_array().unwrap();
+    let member = members.iter().find(|member| member["node"] == "node001").unwrap();
+    // JSON leaves out what is zero.
+    let pn = member.get("pn").map_or(0, &number);
+    let place = Place { gn: number(&group["gn"]), epoch: number(&group["epoch"]), pn };
+    let matrix = Matrix { parts, pool, term: term.get(), reservations, place };
     for access in access_table() {
         for role in Role::ALL {
-            let may = access.roles.contains(&role);
-            if may && access.bound.binds(role) {
-                matrix.bound(role, &access).await;
-                continue;
-            }
-            let limit = if may { LET_IN } else { REFUSED };
-            let outcome = matrix.call(role.word(), &access, &json!({}), limit).await;
-            let forbidden = matches!(&outcome, Outcome::Refused(status)
-                if reason_of(status).as_deref() == Some("NOT_PERMITTED"));
-            let told = format!("{}/{} by {role}", access.service, access.call);
-            assert_eq!(forbidden, !may, "{told}: {outcome:?}");
+            matrix.row(role.word(), &[role], &access).await;
+        }
+        for (who, roles) in PAIRS {
+            matrix.row(who, &roles, &access).await;
         }
     }
 }

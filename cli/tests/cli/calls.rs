@@ -17,6 +17,30 @@ pub(crate) struct Objects {
     pub(crate) term: u64,
     /// The node is only said to be unreachable.
     pub(crate) probe_first: bool,
+    pub(crate) place: Place,
+}
+
+/// Place of a member in the tree of a group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) gn: u64,
+    pub(crate) epoch: u64,
+    pub(crate) pn: u64,
+}
+
+/// The request with the elements of both in each of its lists of objects; `None` if it has none.
+pub(crate) fn mixed(one: &Value, other: &Value) -> Option<Value> {
+    let mut mixed = one.clone();
+    let mut has_lists = false;
+    for (field, value) in mixed.as_object_mut()? {
+        if let (Some(list), Some(more)) = (value.as_array_mut(), other[field].as_array())
+            && list != more
+        {
+            list.extend(more.iter().cloned());
+            has_lists = true;
+        }
+    }
+    has_lists.then_some(mixed)
 }
 
 /// The request of a bound call.
@@ -126,7 +150,8 @@ fn agent_request(access: &Access, objects: &Objects) -> Value {
         ("OperatingAgentService", "JoinMany") => json!({ "joins": [uses] }),
         ("OperatingAgentService", "LeaveMany") => json!({ "leaves": [uses] }),
         ("OperatingAgentService", "UpdatePositions") => {
-            json!({ "positions": [{ "gn": 77, "node": node, "epoch": 1 }] })
+            let Place { gn, epoch, pn } = objects.place;
+            json!({ "positions": [{ "gn": gn, "node": "node001", "epoch": epoch, "pn": pn }] })
         }
         ("OperatingAgentService", "OpenLink") => json!({ "fromNode": node, "toNode": "node001" }),
         ("FabricService", "AttachEndpoints") => json!({ "attach": [endpoint] }),

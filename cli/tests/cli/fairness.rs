@@ -19,7 +19,7 @@ use fabricast_proto::FILE_DESCRIPTOR_SET;
 use fabricast_rpc::{Access, Bound, Role, access_table};
 use prost_reflect::{DescriptorPool, MethodDescriptor};
 
-use crate::calls::{Objects, request};
+use crate::calls::{Objects, Place, request};
 use crate::certificates::{Parts, issue};
 use crate::support::{free_address, own_host};
 
@@ -133,6 +133,7 @@ impl Cluster {
             reservation: self.reservation,
             term: self.term,
             probe_first: true,
+            place: Place { gn: 1, epoch: 1, pn: 0 },
         };
         let base = match access.bound {
             Bound::Nothing => serde_json::json!({}),
