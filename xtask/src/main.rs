@@ -90,8 +90,9 @@ usage: cargo xtask <verb>
                     replace part by part with this one's, and back; groups must stay and packets arrive
   check             formatting, lints, documentation and tidy; writes nothing
   fix               format, apply clippy's suggestions
-  tidy              what clippy cannot check: layers, file headers and lengths, leftover words,
+  tidy [--measures] what clippy cannot check: layers, file headers and lengths, leftover words,
                     invariant ids, paths in documents, machine paths, generated protobuf
+                    (--measures: only count what docs/architecture.md has figures of)
   site              make a site with search of README and docs, with pages of the API from proto, in
                     target/site/book; takes mdBook from PyPI or builds it below target, and is left out aloud
                     where both fail
@@ -198,6 +199,10 @@ fn write(root: &Path, words: &[&str]) -> Result<Option<bool>> {
     let passed = match words {
         ["fix"] => steps::fix(root)?,
         ["tidy"] => print_findings(&tidy::run(root)?),
+        ["tidy", "--measures"] => {
+            print!("{}", tidy::measures(root)?);
+            true
+        }
         ["proto"] => print_rewritten(&proto::write(root)?),
         ["proto", "--check"] => print_stale(&proto::check(root)?),
         ["figures"] | ["figures", "--trial"] => {

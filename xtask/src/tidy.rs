@@ -32,7 +32,6 @@ pub(crate) struct Finding {
     /// From 1; 0 if the whole file is meant.
     line: usize,
     what: String,
-    /// The remedy.
     hint: String,
 }
 
@@ -95,6 +94,7 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(files.iter().flat_map(shape::check));
     findings.extend(files.iter().flat_map(needs::check));
     findings.extend(words::check(&files));
+    findings.extend(measures::check(&files));
     findings.extend(invariants::check(&files));
     findings.extend(documents::check(&files));
     findings.extend(
@@ -109,6 +109,15 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(versions::check(&files)?);
     findings.sort();
     Ok(findings)
+}
+
+/// Figures of the code, one a line.
+///
+/// # Errors
+///
+/// A file that cannot be read.
+pub(crate) fn measures(root: &Path) -> Result<String> {
+    Ok(measures::table(&read_repository(root)?))
 }
 
 /// Reads every text file that git knows, or would know after `git add --all`.

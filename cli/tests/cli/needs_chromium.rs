@@ -1,4 +1,4 @@
-//! The console in a real browser: every view, and a story that is followed on the screen.
+//! The console in a real browser: every view, and a scenario that is followed on the screen.
 
 #[path = "needs_chromium/browser.rs"]
 mod browser;

@@ -18,6 +18,15 @@ const SPREAD: [(&str, usize); 1] = [("core/messages/src/member_endpoint.rs", 6)]
 
 /// Checks the modules of every crate.
 pub(crate) fn check(files: &[SourceFile]) -> Vec<Finding> {
+    crates(files).values().flat_map(Crate::check).collect()
+}
+
+/// Number of circles of more files than may import each other, in all crates.
+pub(super) fn circle_count(files: &[SourceFile]) -> usize {
+    crates(files).values().map(|one| circles(&one.edges()).len()).sum()
+}
+
+fn crates(files: &[SourceFile]) -> BTreeMap<&str, Crate> {
     let mut crates: BTreeMap<&str, Crate> = BTreeMap::new();
     for file in files.iter().filter(|file| file.is_rust()) {
         let Some((folder, inside)) = file.path.split_once("/src/") else { continue };
@@ -30,7 +39,7 @@ pub(crate) fn check(files: &[SourceFile]) -> Vec<Finding> {
         };
         crates.entry(folder).or_default().modules.insert(module_path(inside), module);
     }
-    crates.values().flat_map(Crate::check).collect()
+    crates
 }
 
 /// The path of a module inside of its crate; the root has none.

@@ -18,16 +18,20 @@ pub(crate) fn check(file: &SourceFile) -> Vec<Finding> {
     if !file.is_rust() {
         return findings;
     }
-    let is_test = file.path.starts_with("tests/")
-        || !file.path.contains("/src/")
-        || file.path.contains("/tests/")
-        || file.path.ends_with("/tests.rs");
-    if !is_test {
+    if !is_test(file) {
         let code = rust::code(&file.text);
         findings.extend(tuple_parameters(file, &code));
         findings.extend(statuses(file, &code));
     }
     findings
+}
+
+/// True for a file of tests only.
+pub(super) fn is_test(file: &SourceFile) -> bool {
+    file.path.starts_with("tests/")
+        || !file.path.contains("/src/")
+        || file.path.contains("/tests/")
+        || file.path.ends_with("/tests.rs")
 }
 
 /// The beginning of a comment line in a file; `None` if it is no code.
@@ -44,7 +48,7 @@ fn comment_mark(file: &SourceFile) -> Option<&'static str> {
     }
 }
 
-fn wide_comments(file: &SourceFile) -> Vec<Finding> {
+pub(super) fn wide_comments(file: &SourceFile) -> Vec<Finding> {
     let Some(mark) = comment_mark(file) else { return Vec::new() };
     let is_wide = |line: &str| {
         let text = line.trim_start();
@@ -62,7 +66,7 @@ fn wide_comments(file: &SourceFile) -> Vec<Finding> {
 
 /// Item docs are sentences with a subject, or noun phrases: `Fields of a join`, not `What a join
 /// has`.
-fn question_words(file: &SourceFile) -> Vec<Finding> {
+pub(super) fn question_words(file: &SourceFile) -> Vec<Finding> {
     let marks: &[&str] = if file.is_rust() {
         &["/// ", "//! "]
     } else if file.path.ends_with(".proto") {
@@ -85,7 +89,7 @@ fn question_words(file: &SourceFile) -> Vec<Finding> {
     findings
 }
 
-fn tuple_parameters(file: &SourceFile, code: &str) -> Vec<Finding> {
+pub(super) fn tuple_parameters(file: &SourceFile, code: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (at, _) in code.match_indices("fn ") {
         let before = code[..at].chars().next_back();
