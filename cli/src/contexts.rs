@@ -23,7 +23,6 @@ pub(crate) struct Contexts {
     /// The context of commands that name neither a context nor a server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) current: Option<String>,
-    /// By name.
     #[serde(default)]
     pub(crate) contexts: BTreeMap<String, Context>,
 }

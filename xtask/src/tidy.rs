@@ -7,6 +7,7 @@ mod documents;
 mod invariants;
 mod layers;
 mod length;
+mod measures;
 mod modules;
 mod needs;
 mod rust;

@@ -48,7 +48,6 @@ enum EventKind {
     Route,
 }
 
-/// One line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Event {
     kind: EventKind,

@@ -29,11 +29,8 @@ const ASK_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) enum Role {
     /// Topology information centers.
     Tic,
-    /// Route services.
     Router,
-    /// Switch agents.
     SwitchAgent,
-    /// Operating agents.
     OperatingAgent,
     /// The emulated fabric.
     Fabric,

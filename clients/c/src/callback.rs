@@ -26,7 +26,6 @@ pub(crate) struct Listener {
 
 /// Events, and the function that gets them.
 pub(crate) trait Events: Send + 'static {
-    /// An event.
     type Event;
 
     /// Waits for the next event. Dropping the future loses none.

@@ -13,10 +13,8 @@ use crate::outcome::{Outcome, Running};
 pub(crate) enum Combining {
     /// For the member `root` alone.
     Reduce {
-        /// Its rank.
         root: u32,
     },
-    /// For all.
     AllReduce,
     /// For each member those up to its rank.
     Scan,

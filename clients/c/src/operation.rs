@@ -36,7 +36,6 @@ impl Operation {
         unsafe { destination.write(outcome) }
     }
 
-    /// Starts it.
     fn start(self, group: &Group, place: Place<Request>) -> Result<(), Failure> {
         let Self { queue, running, destination } = self;
         let permit = Arc::clone(&group.unfinished).try_acquire_owned().map_err(|_| {

@@ -11,9 +11,7 @@ use tokio::sync::oneshot;
 /// Operations of one queue run in the order in which they were started.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Queue {
-    /// Collective operations.
     Collective,
-    /// Messages.
     Messages,
 }
 

@@ -50,7 +50,7 @@ pub enum Error {
     /// The agent, or a part behind it, refused the call.
     #[error("{message} ({})", if reason.is_empty() { format!("{code:?}") } else { reason.clone() })]
     Refused {
-        /// gRPC code.
+        /// Status code of gRPC, also of a refusal that has no reason.
         code: Code,
         /// Stable name of the reason, such as `NAME_INVALID`; empty if Fabricast did not make the
         /// status.

@@ -19,7 +19,7 @@ pub struct Drawing {
     pub frames: Vec<Frame>,
     /// Lines between boxes, or between frames where there would be too many.
     pub lines: Vec<Line>,
-    /// The boxes.
+    /// Boxes of switches, level by level.
     pub cells: Vec<Cell>,
     /// Number of what is not drawn, as there is too much: pairs of boxes with links, or members.
     pub left_out: usize,
@@ -28,7 +28,7 @@ pub struct Drawing {
 /// The name of a level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowLabel {
-    /// The text.
+    /// Label at the left margin.
     pub text: String,
     /// Middle of the row.
     pub y: i32,
@@ -39,13 +39,13 @@ pub struct RowLabel {
 pub struct Frame {
     /// The text above it; empty for a frame that is not drawn.
     pub label: String,
-    /// Left edge.
+    /// Left edge in SVG units.
     pub x: i32,
-    /// Upper edge.
+    /// Upper edge in SVG units.
     pub y: i32,
-    /// Width.
+    /// Width in SVG units.
     pub width: i32,
-    /// Height.
+    /// Height in SVG units.
     pub height: i32,
 }
 
@@ -60,9 +60,9 @@ pub struct Cell {
     pub note: String,
     /// All about it, for the pointer and readers of the screen.
     pub title: String,
-    /// Left edge.
+    /// Left edge in SVG units.
     pub x: i32,
-    /// Upper edge.
+    /// Upper edge in SVG units.
     pub y: i32,
     /// Switches in it.
     pub switches: u32,
@@ -83,9 +83,9 @@ pub struct Cell {
 /// A line: the links between two boxes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// One end.
+    /// One end, in SVG units from the left.
     pub x1: i32,
-    /// One end.
+    /// One end, in SVG units from the top.
     pub y1: i32,
     /// The other end.
     pub x2: i32,
@@ -93,7 +93,7 @@ pub struct Line {
     pub y2: i32,
     /// Description, for the pointer.
     pub title: String,
-    /// Links.
+    /// Links that the line stands for, failed ones included.
     pub links: u32,
     /// Links that carry nothing, as they or a switch at their ends have failed.
     pub failed: u32,

@@ -28,7 +28,7 @@ pub enum RangeError {
     /// The first address is not that of the range.
     #[error("'{text}' begins at {first}")]
     Start {
-        /// The text.
+        /// The range as it was written.
         text: String,
         /// The first address of the range.
         first: Ipv4Addr,

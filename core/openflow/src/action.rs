@@ -20,7 +20,7 @@ pub enum Action {
     Group(u32),
     /// Sets a field of the packet; the field has no mask.
     SetField(Field),
-    /// Another action.
+    /// Action that is not read.
     Other {
         /// Type of the action.
         kind: u16,
@@ -93,7 +93,7 @@ pub enum Instruction {
     Apply(Vec<Action>),
     /// Adds the actions to those that are done when the packet leaves the tables.
     Write(Vec<Action>),
-    /// Another instruction.
+    /// Instruction that is not read.
     Other {
         /// Type of the instruction.
         kind: u16,

@@ -16,7 +16,7 @@ pub mod bundle_flags {
 /// Steps in the life of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BundleStep {
-    /// Opens it.
+    /// Opens a bundle; the switch begins to collect changes.
     Open,
     /// Confirms that it is open.
     Opened,
@@ -52,7 +52,7 @@ impl BundleStep {
 pub struct BundleControl {
     /// Id of the bundle, chosen by the controller.
     pub bundle: u32,
-    /// The step.
+    /// Step that is asked for, or that the switch confirms.
     pub step: BundleStep,
     /// Flags, see [`bundle_flags`]; the same in all messages of a bundle.
     pub flags: u16,

@@ -14,7 +14,7 @@ use crate::message::Body;
 /// Term of the route service that writes, and generation of its plan. The order is by age.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fence {
-    /// Term.
+    /// Term of the route service that writes.
     pub term: u64,
     /// Generation within the term.
     pub generation: u64,

@@ -34,7 +34,7 @@ pub enum Field {
         /// Bits of the address that count; `None` for all.
         mask: Option<[u8; 6]>,
     },
-    /// Ethernet type.
+    /// Ethernet type, such as 0x0800 for IPv4.
     EthType(u16),
     /// IPv4 destination address.
     Ipv4Dst {
@@ -43,7 +43,7 @@ pub enum Field {
         /// Bits of the address that count; `None` for all.
         mask: Option<Ipv4Addr>,
     },
-    /// Another field.
+    /// Field that is not read.
     Other {
         /// Class of the field.
         class: u16,

@@ -37,7 +37,7 @@ pub struct FlowMod {
     pub cookie_mask: u64,
     /// Table; 255 for all, when flows are removed.
     pub table: u8,
-    /// Command.
+    /// Change to make: add, modify or delete.
     pub command: FlowCommand,
     /// Seconds without a packet after which the flow is removed; 0 for never.
     pub idle_timeout: u16,
@@ -49,11 +49,11 @@ pub struct FlowMod {
     pub out_port: u32,
     /// Group that flows to be removed must lead to, or [`ANY_GROUP`].
     pub out_group: u32,
-    /// Flags.
+    /// Bits of `ofp_flow_mod_flags`.
     pub flags: u16,
     /// Order in which a full 1.4 switch gives up flows; 0 in 1.3.
     pub importance: u16,
-    /// Conditions.
+    /// Conditions of a packet that the flow is for.
     pub conditions: Match,
     /// Instructions for matching packets; without any they are dropped.
     pub instructions: Vec<Instruction>,
@@ -176,19 +176,19 @@ impl FlowRequest {
 /// A flow as a switch describes it, with its counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowStats {
-    /// Table.
+    /// Number of its table, from 0.
     pub table: u8,
     /// Seconds since it was added.
     pub seconds: u32,
     /// Nanoseconds beyond the seconds.
     pub nanoseconds: u32,
-    /// Priority.
+    /// The highest of the matching flows counts.
     pub priority: u16,
     /// Seconds without a packet after which it is removed; 0 for never.
     pub idle_timeout: u16,
     /// Seconds after which it is removed; 0 for never.
     pub hard_timeout: u16,
-    /// Flags.
+    /// Bits of `ofp_flow_mod_flags`.
     pub flags: u16,
     /// Order in which a full 1.4 switch gives up flows; 0 in 1.3.
     pub importance: u16,
@@ -198,7 +198,7 @@ pub struct FlowStats {
     pub packets: u64,
     /// Bytes that it matched.
     pub bytes: u64,
-    /// Conditions.
+    /// Conditions of a packet that the flow is for.
     pub conditions: Match,
     /// Instructions for matching packets.
     pub instructions: Vec<Instruction>,

@@ -68,7 +68,7 @@ pub struct Bucket {
     pub watch_port: u32,
     /// Group that must be live for the bucket to be live.
     pub watch_group: u32,
-    /// The actions.
+    /// Actions on the copy of the packet, in this order.
     pub actions: Vec<Action>,
 }
 
@@ -102,7 +102,7 @@ impl Bucket {
 /// A change of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupMod {
-    /// Command.
+    /// Change to make: add, modify or delete.
     pub command: GroupCommand,
     /// Type of the group; does not matter when it is deleted.
     pub kind: GroupType,
@@ -147,7 +147,7 @@ pub struct GroupDesc {
     pub kind: GroupType,
     /// Id of the group.
     pub group: u32,
-    /// The buckets.
+    /// One for each copy; in a group of type all, each makes one.
     pub buckets: Vec<Bucket>,
 }
 

@@ -122,9 +122,9 @@ pub enum MappingError {
 /// Input port, 0 with per-switch tables, and color of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EntryKey {
-    /// Input port.
+    /// Port that the packet comes in by; 0 with a per-switch table.
     pub in_port: u8,
-    /// Color.
+    /// Color of the packet, from 0.
     pub color: u16,
 }
 
@@ -139,7 +139,7 @@ pub type Programs = BTreeMap<Ipv4Addr, u16>;
 pub struct ProgramKey {
     /// Input port, which leads to an endpoint.
     pub in_port: u8,
-    /// Destination address.
+    /// IPv4 address that a program sends to.
     pub address: Ipv4Addr,
 }
 
@@ -149,13 +149,13 @@ pub type ProgramFlows = BTreeMap<ProgramKey, EntryKey>;
 /// A group or flow in the place of entries that is no part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leftover {
-    /// A group.
+    /// Number of an OpenFlow group.
     Group(u32),
     /// A flow of the table.
     Flow {
-        /// Its priority.
+        /// Priority that it was found with.
         priority: u16,
-        /// Its conditions.
+        /// Conditions that it was found with.
         conditions: Match,
     },
 }
@@ -163,7 +163,7 @@ pub enum Leftover {
 /// A table as read back from a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// The entries.
+    /// Entries of which all flows and groups are there.
     pub entries: Entries,
     /// Groups and flows that are no part of an entry; they are to be removed.
     pub leftovers: Vec<Leftover>,

@@ -97,7 +97,7 @@ pub struct PacketOut {
     pub in_port: u32,
     /// Actions on the packet.
     pub actions: Vec<crate::Action>,
-    /// The packet.
+    /// Whole Ethernet frame.
     pub data: Vec<u8>,
 }
 
@@ -108,7 +108,7 @@ pub struct BundleAdd {
     pub bundle: u32,
     /// Flags, see [`bundle_flags`](crate::bundle_flags); the same in all messages of a bundle.
     pub flags: u16,
-    /// The change.
+    /// Message that changes flows or groups.
     pub change: Box<Body>,
 }
 
@@ -147,7 +147,7 @@ pub enum Body {
     BarrierReply,
     /// Asks for a role.
     RoleRequest(RoleMessage),
-    /// The role.
+    /// Role that the controller has now.
     RoleReply(RoleMessage),
     /// Messages that the switch is to send unasked.
     SetAsync(AsyncMessages),
@@ -157,7 +157,7 @@ pub enum Body {
     BundleControl(BundleControl),
     /// Change that is added to a bundle.
     BundleAdd(BundleAdd),
-    /// Another message.
+    /// Message of a type that is not read.
     Other {
         /// Type of the message.
         kind: u8,
@@ -166,7 +166,7 @@ pub enum Body {
     },
 }
 
-/// A message.
+/// A message of either side, without its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Transaction id: an answer or refusal has that of the message it answers.

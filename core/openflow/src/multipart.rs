@@ -51,21 +51,21 @@ pub enum Request {
     PortStats(u32),
     /// Counters of a group, or of all.
     GroupStats(u32),
-    /// All groups.
+    /// Descriptions of all groups.
     Groups,
     /// Abilities of groups.
     GroupFeatures,
     /// Features of all tables.
     TableFeatures,
-    /// All ports.
+    /// Descriptions of all ports.
     Ports,
     /// All tables; 1.4.
     TableDescs,
-    /// Another request.
+    /// Request of a type that is not read.
     Other {
         /// Type of the request.
         kind: u16,
-        /// Its content.
+        /// Bytes after the header of the request.
         content: Vec<u8>,
     },
 }
@@ -130,7 +130,7 @@ impl MultipartRequest {
 pub struct MultipartReply {
     /// True if more parts follow.
     pub more: bool,
-    /// The part.
+    /// Content, to be joined with that of the other parts.
     pub reply: Reply,
 }
 
@@ -147,21 +147,21 @@ pub enum Reply {
     PortStats(Vec<PortStats>),
     /// Counters of groups.
     GroupStats(Vec<GroupStats>),
-    /// Groups.
+    /// Descriptions of groups.
     Groups(Vec<GroupDesc>),
     /// Abilities of groups.
     GroupFeatures(GroupFeatures),
     /// Features of tables.
     TableFeatures(Vec<TableFeatures>),
-    /// Ports.
+    /// Descriptions of ports.
     Ports(Vec<Port>),
-    /// Tables; 1.4.
+    /// Descriptions of tables; 1.4.
     TableDescs(Vec<TableDesc>),
-    /// Another answer.
+    /// Answer of a type that is not read.
     Other {
         /// Type of the answer.
         kind: u16,
-        /// Its content.
+        /// Bytes after the header of the answer.
         content: Vec<u8>,
     },
 }
@@ -169,13 +169,13 @@ pub enum Reply {
 /// Maker and model of a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SwitchDesc {
-    /// Maker.
+    /// Maker, at most 256 bytes.
     pub manufacturer: String,
-    /// Hardware.
+    /// Model, at most 256 bytes.
     pub hardware: String,
     /// Software and its version.
     pub software: String,
-    /// Serial number.
+    /// Serial number, at most 32 bytes.
     pub serial: String,
     /// Name that people gave the datapath.
     pub datapath: String,

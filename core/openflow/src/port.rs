@@ -23,7 +23,7 @@ const STATS_BYTES: usize = 80;
 pub struct Port {
     /// Number; those from 0xffffff00 on are reserved for ports that are no sockets.
     pub number: u32,
-    /// Ethernet address.
+    /// Ethernet address of the port.
     pub address: [u8; 6],
     /// Name, at most 16 bytes.
     pub name: String,

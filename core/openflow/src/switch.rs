@@ -77,7 +77,7 @@ impl Role {
 /// Request for a role, or the answer to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoleMessage {
-    /// The role.
+    /// Role asked for, or the one that the controller has.
     pub role: Role,
     /// Number of the mastership; a switch refuses one older than it has seen. In an answer, the
     /// newest one seen, or all ones if there was none.
@@ -114,7 +114,7 @@ pub enum RoleChange {
 pub struct RoleStatus {
     /// The role now.
     pub role: Role,
-    /// The reason.
+    /// Cause of the new role.
     pub change: RoleChange,
     /// Number of the mastership.
     pub generation: u64,

@@ -31,7 +31,7 @@ pub enum DirectoryChange {
     Joined {
         /// Its group.
         gn: Gn,
-        /// Its rank.
+        /// Its rank in the group.
         pn: Pn,
         /// Its endpoint and the revision of its join.
         member: CachedMember,
@@ -40,7 +40,7 @@ pub enum DirectoryChange {
     Left {
         /// Its group.
         gn: Gn,
-        /// Its rank.
+        /// Rank that it had in the group.
         pn: Pn,
     },
     /// These parts of the fabric have failed, and no others.
@@ -217,7 +217,6 @@ impl DirectoryCache {
         Some(DirectoryUpdate { revision: self.revision, changes })
     }
 
-    /// Applies changes.
     pub(crate) fn apply(&mut self, update: DirectoryUpdate) {
         update.changes.into_iter().for_each(|change| self.apply_change(change));
         self.revision = self.revision.max(update.revision);

@@ -214,7 +214,7 @@ pub enum Event {
     GroupRefused {
         /// Group number.
         gn: Gn,
-        /// Why.
+        /// Reason that the engine gives.
         error: ChangeError,
     },
     /// The planned trees of a group do not reach all members, which is a fault of the engine.
@@ -228,7 +228,7 @@ pub enum Event {
     ChoiceDropped {
         /// Group number.
         gn: Gn,
-        /// Why.
+        /// Rule that the choice breaks now.
         error: RestoreError,
     },
     /// So many recorded choices do not fit that all were dropped.

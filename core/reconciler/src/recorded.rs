@@ -13,7 +13,7 @@ use crate::directory_cache::FailedElement;
 pub struct ChosenTree {
     /// Number of the tree: 0, or 1 for the second tree of fault tolerance.
     pub tree: u8,
-    /// Spanning tree.
+    /// Number of the spanning tree that it is a part of.
     pub part: u32,
     /// Number of its root, as the engine counts.
     pub root: u32,
@@ -31,7 +31,7 @@ pub type Chosen = BTreeMap<Gn, Vec<ChosenTree>>;
 pub struct RecordedPlan {
     /// Failed parts of the fabric when the choices were made.
     pub failed: Vec<FailedElement>,
-    /// The choices.
+    /// Trees by group; groups without a choice are missing.
     pub chosen: Chosen,
 }
 
@@ -70,7 +70,7 @@ pub enum RecordedChoices {
     Foreign,
     /// They can be restored.
     Ours {
-        /// The choices.
+        /// Choices that fit the topology.
         plan: RecordedPlan,
         /// GNs of groups whose choices do not fit the topology.
         unreadable: Vec<Gn>,

@@ -103,7 +103,7 @@ impl<'a> Wanted<'a> {
 /// A chosen MGID and what choosing it costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The MGID.
+    /// MGID that no group has.
     pub mgid: Mgid,
     /// Members that use its color on another spanning tree; if not 0, rule R3's condition is
     /// breached.
@@ -497,7 +497,7 @@ pub enum AllocatorError {
     AlreadyMember {
         /// The group.
         mgid: Mgid,
-        /// The endpoint.
+        /// Number of the endpoint in the topology.
         endpoint: u32,
     },
     /// The endpoint is not a member.
@@ -505,7 +505,7 @@ pub enum AllocatorError {
     NotMember {
         /// The group.
         mgid: Mgid,
-        /// The endpoint.
+        /// Number of the endpoint in the topology.
         endpoint: u32,
     },
 }

@@ -48,15 +48,15 @@ pub struct HomedGroup {
 /// The fabric and the groups as they are.
 #[derive(Clone, Debug)]
 pub struct HomeSearch {
-    /// The fabric.
+    /// The whole fabric, failed parts included.
     pub graph: Arc<Graph>,
     /// Engine that plans the groups.
     pub kind: EngineKind,
-    /// Its options.
+    /// Table sizes and policies of that engine.
     pub options: EngineOptions,
     /// Parts of the fabric that have failed.
     pub faults: Faults,
-    /// The groups.
+    /// All groups with their homes; those that stay share tables with those that move.
     pub groups: Vec<HomedGroup>,
 }
 
@@ -78,7 +78,7 @@ pub struct HomeMove {
 /// Moves in the order in which they were found, and what they change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BetterHomes {
-    /// The moves.
+    /// In the order in which they are to be made.
     pub moves: Vec<HomeMove>,
     /// The measure without them and with them.
     pub links: [u64; 2],

@@ -41,25 +41,25 @@ pub struct Grid {
 /// A line of a grid: all processes that differ in one coordinate only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Line {
-    /// Along x.
+    /// Processes that differ in x.
     X {
-        /// Its y.
+        /// Coordinate y of all its processes.
         b: u32,
-        /// Its z.
+        /// Coordinate z of all its processes.
         c: u32,
     },
-    /// Along y.
+    /// Processes that differ in y.
     Y {
-        /// Its x.
+        /// Coordinate x of all its processes.
         a: u32,
-        /// Its z.
+        /// Coordinate z of all its processes.
         c: u32,
     },
-    /// Along z.
+    /// Processes that differ in z.
     Z {
-        /// Its x.
+        /// Coordinate x of all its processes.
         a: u32,
-        /// Its y.
+        /// Coordinate y of all its processes.
         b: u32,
     },
 }
@@ -187,7 +187,7 @@ pub enum GridError {
     /// A size is 0.
     #[error("{field} is 0")]
     Zero {
-        /// Which one.
+        /// `x`, `y`, `z` or the processes per endpoint.
         field: &'static str,
     },
     /// Theorem 3 needs fewer processes of an endpoint than every dimension has.
@@ -195,9 +195,9 @@ pub enum GridError {
     TooManyPerEndpoint {
         /// Processes of an endpoint.
         per_endpoint: u32,
-        /// The dimension.
+        /// `x`, `y` or `z`.
         dimension: &'static str,
-        /// Its size.
+        /// Processes along that dimension.
         size: u32,
     },
     /// The number of processes overflows.

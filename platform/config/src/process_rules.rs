@@ -63,7 +63,7 @@ pub struct RawProcessRule {
 pub enum Account {
     /// A name, to be looked up.
     Name(String),
-    /// A number.
+    /// A user id or group id, taken as it is.
     Number(u32),
 }
 

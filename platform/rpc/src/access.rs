@@ -92,7 +92,6 @@ impl Bound {
     }
 }
 
-/// Every role.
 const ALL: &[Role] = &Role::ALL;
 /// Services, agents, administrators and readers.
 const PARTS: &[Role] = &[Tic, Router, Fabric, OperatingAgent, SwitchAgent, Administrator, Reader];

@@ -82,7 +82,6 @@ pub(crate) struct Activity {
     open_calls: AtomicU32,
     /// Milliseconds from the start of the listener to the end of the last call; 0 before that.
     idle_since: AtomicU64,
-    /// Bytes received.
     received: AtomicU64,
 }
 

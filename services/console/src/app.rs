@@ -86,7 +86,7 @@ pub enum StartError {
     /// The address is taken.
     #[error("the console cannot listen at {address}")]
     Bind {
-        /// The address.
+        /// Address that was to be listened at.
         address: SocketAddr,
         /// The operating system's reason.
         #[source]

@@ -241,7 +241,6 @@ impl Details {
         self.jobs.get("", State::of(&self.shared.now()), fetch).await
     }
 
-    /// One job.
     pub(crate) async fn job(&self, name: &str) -> Answer<v1::Job> {
         let fetch = async {
             let _permit = self.permits.acquire().await;

@@ -29,7 +29,6 @@ pub(crate) enum WatchMessage {
     Snapshot(Vec<DirectoryUpdate>),
     /// Changes since the last message.
     Delta {
-        /// The changes.
         update: DirectoryUpdate,
         /// Traced requests that made them, as W3C trace parents.
         traceparents: Vec<String>,

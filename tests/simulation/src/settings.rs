@@ -34,7 +34,6 @@ pub(crate) const OA: OaConfig = OaConfig {
 pub(crate) struct Settings {
     /// True if timeouts adapt to the report intervals.
     pub(crate) adaptive: bool,
-    /// Flap damping.
     pub(crate) damping: FlapDamping,
 }
 

@@ -43,7 +43,6 @@ impl Subjects {
         Self { root, node: members[0].to_owned() }
     }
 
-    /// All views.
     pub(super) fn views(&self) -> Vec<View> {
         let Self { root, node } = self;
         let view =

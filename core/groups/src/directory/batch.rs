@@ -15,7 +15,6 @@ use crate::ids::Pn;
 use crate::names::{GroupName, JobName, RequestId};
 use crate::record::{FormedPns, NodeState, Outcome};
 
-/// Forms groups.
 pub(super) fn form(
     draft: &mut Draft<'_>,
     request: &FormGroups,

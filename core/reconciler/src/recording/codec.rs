@@ -36,7 +36,6 @@ pub enum RecordingError {
 /// One element of a section.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Frame<I> {
-    /// An input.
     Input(Moment, I),
     /// A table arrived that was as the reconciler knew it.
     SameTable(Moment, SwitchId),

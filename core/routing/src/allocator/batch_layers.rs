@@ -20,7 +20,6 @@ pub(super) struct LayerInput<'a> {
     pub(super) members: &'a [Vec<u32>],
     /// Name of the layer that the creator of each group wants, if any.
     pub(super) names: &'a [Option<&'a str>],
-    /// Most layers.
     pub(super) most: usize,
 }
 

@@ -157,7 +157,6 @@ pub enum Reason {
 /// Limit on contradictions that are written out.
 const REASONS_SHOWN: usize = 8;
 
-/// Collects contradictions.
 #[derive(Default)]
 pub(super) struct Reasons(Vec<Reason>);
 

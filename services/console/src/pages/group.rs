@@ -22,7 +22,6 @@ use crate::snapshot::Snapshot;
 /// Most members and links that a page lists.
 const LISTED: usize = 200;
 
-/// One group.
 pub(crate) async fn group(now: &Snapshot, details: &Details, query: &Query) -> Page {
     let wanted = query.get("name");
     if wanted.is_empty() || (now.group(wanted).is_none() && now.problems.is_empty()) {

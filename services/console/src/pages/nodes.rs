@@ -73,7 +73,6 @@ pub(super) fn node_state(node: &v1::Node) -> Markup {
     }
 }
 
-/// One node.
 pub(crate) async fn node(now: &Snapshot, details: &Details, query: &Query) -> Page {
     let wanted = query.get("name");
     if !now.nodes.contains_key(wanted) {

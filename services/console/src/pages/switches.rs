@@ -15,7 +15,6 @@ use crate::snapshot::Snapshot;
 /// Most table entries that a page lists.
 const LISTED: usize = 400;
 
-/// One switch.
 pub(crate) async fn switch(now: &Snapshot, details: &Details, query: &Query) -> Page {
     let Some(fabric) = &now.fabric else {
         return Page::missing(

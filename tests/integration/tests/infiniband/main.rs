@@ -29,7 +29,6 @@ struct World {
 }
 
 impl World {
-    /// Starts everything.
     async fn start(layout: Layout) -> Self {
         Self::start_by(RoutingName::Directed, layout, None).await
     }

@@ -22,7 +22,6 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// A listener that is told to end waits so long for what is still on its way.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// This binary.
 pub(crate) fn binary() -> PathBuf {
     std::env::current_exe().unwrap()
 }

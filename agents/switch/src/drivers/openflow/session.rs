@@ -105,7 +105,6 @@ struct Held {
 /// A connected switch.
 #[derive(Debug)]
 pub(super) struct Session {
-    /// Node id.
     pub(super) name: String,
     pub(super) connection: Connection,
     mapping: Mapping,

@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 /// States of the ports of a switch, and whether another controller has become its master.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
-    /// Live ports.
     live: Mutex<BTreeSet<u32>>,
     /// Another controller has become the master.
     is_deposed: AtomicBool,
