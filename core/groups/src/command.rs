@@ -13,6 +13,7 @@ use crate::names::{Address, EndpointName, GroupName, JobName, NodeName, ProcessN
 use crate::record::{Change, GroupRecord, MemberRecord, NodeRecord, Route};
 pub use crate::refusal::{Refusal, TicRefusal};
 use crate::token::JobToken;
+use crate::tree::TreeShape;
 
 /// A mutation of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,6 +140,8 @@ pub struct GroupSpec {
     /// Number of members that the group must have had before it is routed; `None` routes it at
     /// once. Ignored if the group exists.
     pub complete_at: Option<NonZeroU32>,
+    /// Shape of its unicast tree; `None` for the default. Ignored if the group exists.
+    pub tree: Option<TreeShape>,
     /// Token of the job that the group belongs to; needed if a share is reserved for the job.
     pub token: Option<JobToken>,
 }
@@ -155,6 +158,7 @@ impl GroupSpec {
             hints: MgidHints::default(),
             job: None,
             complete_at: None,
+            tree: None,
             token: None,
         }
     }

@@ -7,6 +7,7 @@ use crate::directory::MemberView;
 use crate::ids::{Epoch, Gn, Incarnation, Pn, Revision, Version};
 use crate::names::{Address, GroupName, NodeName};
 use crate::record::Route;
+use crate::tree::TreeShape;
 
 /// Registers a new member with its group's agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub struct PositionUpdate {
     pub pn: Pn,
     /// Name of the node.
     pub node: NodeName,
+    /// Shape of the tree.
+    pub tree: TreeShape,
     /// The neighbour towards the root; `None` at the root.
     pub parent: Option<Neighbor>,
     /// The neighbours away from the root, ascending by PN.

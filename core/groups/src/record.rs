@@ -19,6 +19,7 @@ use crate::job::JobRecord;
 use crate::names::{
     Address, EndpointName, GroupName, JobName, LayerName, NodeName, ProcessName, RequestId,
 };
+use crate::tree::TreeShape;
 
 pub use codec::DecodeError;
 
@@ -93,6 +94,9 @@ pub struct GroupRecord {
     /// MGID whose spanning tree the group has been moved to; `None` if it is on that of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<Mgid>,
+    /// Shape of its unicast tree; never changes.
+    #[serde(default, skip_serializing_if = "TreeShape::is_default")]
+    pub tree: TreeShape,
 }
 
 /// The members that a group waits for.

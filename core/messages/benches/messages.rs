@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use divan::Bencher;
 use fabricast_groups::names::{Address, NodeName};
-use fabricast_groups::tree::position;
+use fabricast_groups::tree::TreeShape;
 use fabricast_groups::{Gn, Moment, Pn, Revision};
 use fabricast_messages::{
     Limits, MemberId, MessageLayer, Mode, OnFailure, Operation, Output, Place, PlaceNeighbor,
@@ -26,7 +26,8 @@ fn placed(count: u32) -> MessageLayer {
     let live: BTreeSet<Pn> = (0..count).map(Pn).collect();
     let mut layer = MessageLayer::new(node.clone(), Limits::default());
     for pn in &live {
-        let at = position(*pn, &live).unwrap();
+        let tree = TreeShape::default();
+        let at = tree.position(*pn, &live).unwrap();
         let address = Address::new("nowhere").unwrap();
         let neighbor = |pn| PlaceNeighbor { pn, node: node.clone(), address: address.clone() };
         layer.place(
@@ -35,6 +36,7 @@ fn placed(count: u32) -> MessageLayer {
                 gn: GN,
                 pn: *pn,
                 life: Revision(1),
+                tree,
                 parent: at.parent.map(neighbor),
                 children: at.children.into_iter().map(neighbor).collect(),
                 multicast: false,

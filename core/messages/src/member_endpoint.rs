@@ -16,10 +16,11 @@
 //!   gone.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::time::Duration;
 
 use fabricast_groups::names::NodeName;
-use fabricast_groups::tree::is_below;
+use fabricast_groups::tree::TreeShape;
 use fabricast_groups::{Gn, Moment, Pn};
 
 use crate::frame::{Body, Frame, JoinRevision, RosterChange};
@@ -53,6 +54,8 @@ pub(crate) struct MemberEndpoint {
     life: JoinRevision,
     limits: Limits,
     node: NodeName,
+    tree: TreeShape,
+    side: Range<u64>, // ranks here and below
     parent: Option<Pn>,
     multicast: bool,
     neighbors: BTreeMap<Pn, Neighbor>,
@@ -77,6 +80,7 @@ pub(crate) struct MemberEndpoint {
 #[derive(Clone, Debug)]
 struct Neighbor {
     at: PlaceNeighbor,
+    ranks: Range<u64>, // at its place and below
     edge: Edge,
     hello_at: Moment,
     heard_hellos: u8, // that ask for a reply, since `heard_since`
@@ -89,8 +93,9 @@ struct Neighbor {
 }
 
 impl Neighbor {
-    fn new(at: PlaceNeighbor, linked: bool, side: BTreeMap<Pn, JoinRevision>) -> Self {
+    fn new(at: PlaceNeighbor, tree: TreeShape, linked: bool) -> Self {
         Self {
+            ranks: tree.range(at.pn),
             at,
             edge: Edge::new(linked),
             hello_at: Moment(0),
@@ -98,7 +103,7 @@ impl Neighbor {
             heard_since: Moment(0),
             life: None,
             hears: false,
-            side,
+            side: BTreeMap::new(),
             knowledge: Knowledge::Presumed,
             unicast_until: Moment(0),
         }
@@ -123,6 +128,11 @@ impl Neighbor {
         self.knowledge == Knowledge::Presumed || !self.side.is_empty()
     }
 
+    /// Returns whether a rank has its place or one below it.
+    fn covers(&self, member: Pn) -> bool {
+        self.ranks.contains(&u64::from(member.0))
+    }
+
     /// Returns whether the multicast connection reaches it, as far as is known.
     fn is_heard_by(&self, now: Moment) -> bool {
         self.hears && self.unicast_until <= now
@@ -142,6 +152,8 @@ impl MemberEndpoint {
             life: place.life,
             limits,
             node,
+            tree: place.tree,
+            side: place.tree.range(place.pn),
             parent: None,
             multicast: place.multicast,
             neighbors: BTreeMap::new(),
@@ -218,12 +230,13 @@ impl MemberEndpoint {
                     came.push(pn);
                     // Members that were on any side before are presumed on this one until the
                     // neighbour sends its roster. At another node the place is another member's.
-                    let mut side = self.far_members(pn);
-                    if moved.is_some() {
-                        side.remove(&pn);
-                    }
                     let linked = linked(&at.node);
-                    Neighbor::new(at, linked, side)
+                    let mut neighbor = Neighbor::new(at, self.tree, linked);
+                    neighbor.side = self.far_members(&neighbor);
+                    if moved.is_some() {
+                        neighbor.side.remove(&pn);
+                    }
+                    neighbor
                 }
             };
             self.neighbors.insert(pn, neighbor);
@@ -409,11 +422,11 @@ impl MemberEndpoint {
     }
 
     /// Returns whether a rank belongs to the far side of the edge to a neighbour.
-    fn is_beyond(&self, neighbor: Pn, member: Pn) -> bool {
-        if self.parent == Some(neighbor) {
-            !is_below(member, self.pn)
+    fn is_beyond(&self, neighbor: &Neighbor, member: Pn) -> bool {
+        if self.parent == Some(neighbor.at.pn) {
+            !self.side.contains(&u64::from(member.0))
         } else {
-            is_below(member, neighbor)
+            neighbor.covers(member)
         }
     }
 
@@ -422,7 +435,8 @@ impl MemberEndpoint {
         if source == self.pn {
             return None;
         }
-        let children = self.neighbors.keys().filter(|pn| self.parent != Some(**pn));
-        children.copied().find(|child| is_below(source, *child)).or(self.parent)
+        let mut children = self.neighbors.iter().filter(|(pn, _)| self.parent != Some(**pn));
+        let child = children.find(|(_, child)| child.covers(source));
+        child.map(|(pn, _)| *pn).or(self.parent)
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fabricast_groups::names::{Address, NodeName};
+use fabricast_groups::tree::TreeShape;
 use fabricast_groups::{Gn, Pn};
 use thiserror::Error;
 
@@ -80,6 +81,8 @@ pub struct Place {
     pub pn: Pn,
     /// Revision of its join.
     pub life: JoinRevision,
+    /// Shape of the tree; the same for all members, as long as the group lives.
+    pub tree: TreeShape,
     /// Neighbour towards the root; `None` at the root.
     pub parent: Option<PlaceNeighbor>,
     /// Neighbours away from the root.

@@ -5,13 +5,12 @@ use crate::directory::MemberView;
 use crate::ids::{Gn, Moment, Pn, Version};
 use crate::message::{Enrolment, Neighbor, PositionUpdate};
 use crate::names::NodeName;
-use crate::tree;
 
 impl GaHost {
     pub(super) fn position(&self, gn: Gn, pn: Pn) -> Option<PositionUpdate> {
         let agent = self.groups.get(&gn)?;
         let state = agent.members.get(&pn)?;
-        let place = tree::position(pn, &agent.live)?;
+        let place = agent.record.tree.position(pn, &agent.live)?;
         let neighbor = |pn: Pn| {
             let view = &agent.members.get(&pn)?.view;
             Some(Neighbor { pn, node: view.member.node.clone(), address: view.address.clone() })
@@ -21,6 +20,7 @@ impl GaHost {
             epoch: agent.record.epoch,
             pn,
             node: state.view.member.node.clone(),
+            tree: agent.record.tree,
             parent: place.parent.and_then(neighbor),
             children: place.children.into_iter().filter_map(neighbor).collect(),
             route: agent.record.route.clone(),
@@ -61,7 +61,7 @@ impl GaHost {
             .members
             .insert(pn, MemberState { view, version, colors, resend_at: None, is_known: false });
         agent.live.insert(pn);
-        let touched = tree::affected(pn, &agent.live);
+        let touched = agent.record.tree.affected(pn, &agent.live);
         self.mark_changed(gn, touched);
     }
 
@@ -77,7 +77,7 @@ impl GaHost {
         self.confirm_position(gn, pn);
         self.dirty.remove(&(gn, pn));
         let Some(agent) = self.groups.get_mut(&gn) else { return };
-        let touched = tree::affected(pn, &agent.live);
+        let touched = agent.record.tree.affected(pn, &agent.live);
         agent.live.remove(&pn);
         if let Some(state) = agent.members.remove(&pn) {
             self.release_peer(&state.view.member.node);

@@ -10,6 +10,7 @@ use crate::directory::GroupSnapshot;
 use crate::message::MembershipStatus;
 use crate::names::{EndpointName, GroupName, ProcessName};
 use crate::record::{MemberRecord, Route, RouteReason, RouteState};
+use crate::tree::TreeShape;
 
 const CONFIG: GaConfig = GaConfig {
     detector: DetectorConfig::new(
@@ -63,6 +64,7 @@ fn snapshot(revision: u64, epoch: u64, members: &[MemberView]) -> GroupSnapshot 
             job: None,
             expected: None,
             home: None,
+            tree: TreeShape::default(),
             created: Moment(0),
             route: None,
         },

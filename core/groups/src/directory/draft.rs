@@ -257,6 +257,7 @@ impl<'a> Draft<'a> {
             job: job_of(spec, None),
             expected: spec.complete_at.map(|members| Expected { members, met: false }),
             home: None,
+            tree: spec.tree.unwrap_or_default(),
         })
     }
 

@@ -8,6 +8,7 @@ use crate::ids::{Epoch, Version};
 use crate::message::{Neighbor, PositionRefusal, PositionUpdate};
 use crate::names::RequestId;
 use crate::record::{NodeRecord, NodeState, Route, RouteReason, RouteState};
+use crate::tree::TreeShape;
 
 mod enrolments;
 
@@ -100,6 +101,7 @@ fn group(epoch: u64, agent: u32) -> GroupRecord {
         job: None,
         expected: None,
         home: None,
+        tree: TreeShape::default(),
         created: Moment(0),
         route: None,
     }
@@ -132,6 +134,7 @@ fn position(epoch: u64, version: u64, color: Option<u16>) -> PositionUpdate {
         epoch: Epoch(epoch),
         pn: Pn(2),
         node: node_name(1),
+        tree: TreeShape::default(),
         parent: None,
         children: Vec::new(),
         route: color.map(route),

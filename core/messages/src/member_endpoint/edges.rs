@@ -70,7 +70,7 @@ impl MemberEndpoint {
     }
 
     /// The members of the roster that belong to the far side of the edge to a new neighbour.
-    pub(super) fn far_members(&self, neighbor: Pn) -> BTreeMap<Pn, JoinRevision> {
+    pub(super) fn far_members(&self, neighbor: &Neighbor) -> BTreeMap<Pn, JoinRevision> {
         let others = self.roster.pns();
         let others = others.iter().copied().filter(|pn| *pn != self.pn);
         let beyond = others.filter(|pn| self.is_beyond(neighbor, *pn));
@@ -90,7 +90,8 @@ impl MemberEndpoint {
     /// Handles a neighbour's roster of its side, or a change of it.
     pub(super) fn handle_roster(&mut self, now: Moment, from: Pn, change: RosterChange) {
         let RosterChange { whole, mut gone, mut here } = change;
-        here.retain(|(pn, _)| self.is_beyond(from, *pn));
+        let Some(neighbor) = self.neighbors.get(&from) else { return };
+        here.retain(|(pn, _)| self.is_beyond(neighbor, *pn));
         let Some(neighbor) = self.neighbors.get_mut(&from) else { return };
         let was_needed = neighbor.may_take_part();
         let event = if whole { KnowledgeEvent::Roster } else { KnowledgeEvent::Change };

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fabricast_groups::Pn;
-use fabricast_groups::tree::position;
+use fabricast_groups::tree::TreeShape;
 use fabricast_messages::{Limits, Mode};
 
 use crate::world::{Weather, World};
@@ -15,9 +15,9 @@ use crate::world::{Weather, World};
 const STEPS: Weather =
     Weather { multicast: true, lost: 0, repeated: 0, slowest: Duration::from_nanos(1) };
 
-fn depth(pn: Pn, live: &BTreeSet<Pn>) -> u32 {
-    let above = position(pn, live).unwrap().parent;
-    above.map_or(0, |parent| 1 + depth(parent, live))
+fn depth(tree: TreeShape, pn: Pn, live: &BTreeSet<Pn>) -> u32 {
+    let above = tree.position(pn, live).unwrap().parent;
+    above.map_or(0, |parent| 1 + depth(tree, parent, live))
 }
 
 /// Lets a member send and counts the steps until the last of the others has the message.
@@ -33,13 +33,16 @@ fn steps(world: &mut World, source: Pn) -> u64 {
 
 #[test]
 fn a_message_takes_the_steps_to_the_root_and_one() {
-    for count in (2..=20).chain([63, 64, 100]) {
+    let wide = [TreeShape::KAry { width: 5 }, TreeShape::KNomial { width: 3 }];
+    let all = (2..=20).chain([63, 64, 100]).map(|count| (TreeShape::default(), count));
+    for (tree, count) in all.chain(wide.into_iter().flat_map(|tree| [(tree, 20), (tree, 64)])) {
         let mut world = World::new(1, STEPS, Limits::default());
+        world.tree = tree;
         world.form(count);
         let live: BTreeSet<Pn> = (0..count).map(Pn).collect();
         let sources = (0..count).rev().step_by(usize::try_from(count).unwrap().div_ceil(12));
         for source in sources.map(Pn) {
-            let most = u64::from(depth(source, &live) + 1);
+            let most = u64::from(depth(tree, source, &live) + 1);
             let taken = steps(&mut world, source);
             assert!(taken <= most, "{taken} steps from {source} of {count}, at most {most}");
         }
@@ -71,7 +74,10 @@ fn the_steps_of_thousands_are_those_of_the_paper_at_most() {
         let (mut world, some) = tall(count);
         for source in [some[0], some[some.len() / 2], Pn(count - 1)] {
             let taken = steps(&mut world, source);
-            assert!(taken <= u64::from(depth(source, &live) + 1), "{taken} steps from {source}");
+            assert!(
+                taken <= u64::from(depth(TreeShape::default(), source, &live) + 1),
+                "{taken} steps from {source}"
+            );
             assert!(taken <= u64::from(count.ilog2() + 1), "the paper: log2(N) + 1");
             worst = worst.max(taken);
         }
@@ -92,7 +98,7 @@ fn the_deepest_of_any_number_of_members_is_as_deep_as_the_paper_says() {
     let mut live = BTreeSet::new();
     for count in 1..=4096_u32 {
         live.insert(Pn(count - 1));
-        let most = depth(Pn(0), &live) + 1; // the deepest, as `fabricast_groups::tree` knows
+        let most = depth(TreeShape::default(), Pn(0), &live) + 1; // the deepest, as `fabricast_groups::tree` knows
         assert_eq!(most, count.ilog2() + 1, "{count} members");
     }
 }

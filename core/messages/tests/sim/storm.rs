@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use fabricast_groups::tree::TreeShape;
 use fabricast_groups::{Pn, Revision};
 use fabricast_messages::{
     Answer, Limits, Mode, OnFailure, Operation, OperationError, Reduction, SendId, Values,
@@ -161,8 +162,21 @@ fn relying() -> Limits {
     Limits { packet: 80, pieces: 3, relies_on_multicast: true, ..Limits::default() }
 }
 
-fn messages_in_a_storm(seed: u64, limits: Limits) {
+/// Another shape of the tree for each of seven seeds that follow one another.
+fn shape_of(seed: u64) -> TreeShape {
+    match seed % 7 {
+        1 => TreeShape::KAry { width: 4 },
+        2 => TreeShape::KNomial { width: 2 },
+        3 => TreeShape::KNomial { width: 4 },
+        4 => TreeShape::Hierarchical { width: 2, block: 3 },
+        5 => TreeShape::KAry { width: 16 },
+        _ => TreeShape::default(),
+    }
+}
+
+fn messages_in_a_storm(seed: u64, tree: TreeShape, limits: Limits) {
     let mut world = World::new(seed, WEATHER, Limits { window: 16, ..limits });
+    world.tree = tree;
     world.form(10);
     let mut storm = Storm::default();
     for _ in 0..150 {
@@ -175,12 +189,12 @@ fn messages_in_a_storm(seed: u64, limits: Limits) {
 
 #[test]
 fn messages_keep_their_promises_in_every_storm() {
-    (0..SEEDS).for_each(|seed| messages_in_a_storm(seed, Limits::default()));
+    (0..SEEDS).for_each(|seed| messages_in_a_storm(seed, shape_of(seed), Limits::default()));
 }
 
 #[test]
 fn messages_keep_their_promises_where_members_rely_on_multicast() {
-    (0..SEEDS).for_each(|seed| messages_in_a_storm(seed, relying()));
+    (0..SEEDS).for_each(|seed| messages_in_a_storm(seed, shape_of(seed), relying()));
 }
 
 proptest! {
@@ -190,10 +204,12 @@ proptest! {
     #[test]
     fn promises_hold_in_drawn_storms(seed in 1_000_u64..1 << 40) {
         for limits in [Limits::default(), relying()] {
-            messages_in_a_storm(seed, limits);
+            let tree = shape_of(seed);
+            messages_in_a_storm(seed, tree, limits);
             for on_failure in [OnFailure::Fail, OnFailure::Survivors] {
-                operations_in_a_storm(seed, on_failure, None, limits);
-                operations_in_a_storm(seed, on_failure, Some(Switches::new(seed % 500)), limits);
+                let switches = Some(Switches::new(seed % 500));
+                operations_in_a_storm(seed, tree, on_failure, None, limits);
+                operations_in_a_storm(seed, tree, on_failure, switches, limits);
             }
         }
     }
@@ -203,14 +219,14 @@ proptest! {
 /// others (seed 154081030076).
 #[test]
 fn a_side_that_got_the_whole_outcome_keeps_no_pieces_from_others() {
-    operations_in_a_storm(154_081_030_076, OnFailure::Fail, None, relying());
+    operations_in_a_storm(154_081_030_076, TreeShape::default(), OnFailure::Fail, None, relying());
 }
 
 /// After a change of the tree a member owed another parts, and looked after them at no time (seed
 /// 704760127780).
 #[test]
 fn parts_are_sent_again_also_if_nothing_else_happens() {
-    messages_in_a_storm(704_760_127_780, relying());
+    messages_in_a_storm(704_760_127_780, TreeShape::default(), relying());
 }
 
 /// A different number for each rank.
@@ -266,12 +282,14 @@ fn check_operations(world: &World, seed: u64) {
 /// switches combined.
 fn operations_in_a_storm(
     seed: u64,
+    tree: TreeShape,
     on_failure: OnFailure,
     switches: Option<Switches>,
     limits: Limits,
 ) -> [usize; 3] {
     let mut world = World::new(seed, WEATHER, limits);
     world.switches = switches;
+    world.tree = tree;
     world.form(10);
     let mut storm = Storm::default();
     for _ in 0..150 {
@@ -297,7 +315,10 @@ fn operations_in_storms(
     switches: Option<Switches>,
     limits: Limits,
 ) -> (usize, usize) {
-    let storm = |seed| operations_in_a_storm(seed, on_failure, switches.clone(), limits);
+    let storm = |seed| {
+        let tree = shape_of(seed);
+        operations_in_a_storm(seed, tree, on_failure, switches.clone(), limits)
+    };
     let sum = |all: [usize; 3], one: [usize; 3]| std::array::from_fn(|at| all[at] + one[at]);
     let [ended, failed, combined] = (0..SEEDS).map(storm).fold([0; 3], sum);
     assert!(switches.is_none() || combined > 100, "{combined} runs of the switches");

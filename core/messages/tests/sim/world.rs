@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_groups::names::{Address, NodeName};
-use fabricast_groups::tree::position;
+use fabricast_groups::tree::TreeShape;
 use fabricast_groups::{Gn, Moment, Pn, Revision};
 use fabricast_messages::{
     Body, Call, Frame, Limits, MemberId, MessageLayer, Mode, Offer, OnFailure, Operation, Outcome,
@@ -78,6 +78,7 @@ pub(crate) struct Member {
 pub(crate) struct World {
     pub(crate) now: Moment,
     pub(crate) weather: Weather,
+    pub(crate) tree: TreeShape,
     pub(crate) members: BTreeMap<Pn, Member>,
     pub(crate) past: Vec<(Pn, Member)>,
     pub(crate) multicast_open: bool,
@@ -102,6 +103,7 @@ impl World {
         Self {
             now: Moment(0),
             weather,
+            tree: TreeShape::default(),
             members: BTreeMap::new(),
             past: Vec::new(),
             multicast_open: weather.multicast,
@@ -207,7 +209,7 @@ impl World {
     pub(crate) fn publish(&mut self) {
         let live: BTreeSet<Pn> = self.members.keys().copied().collect();
         for pn in &live {
-            let at = position(*pn, &live).unwrap();
+            let at = self.tree.position(*pn, &live).unwrap();
             let neighbor = |pn: Pn| PlaceNeighbor {
                 pn,
                 node: self.members[&pn].node.clone(),
@@ -218,6 +220,7 @@ impl World {
                 gn: GN,
                 pn: *pn,
                 life,
+                tree: self.tree,
                 parent: at.parent.map(neighbor),
                 children: at.children.into_iter().map(neighbor).collect(),
                 multicast: self.multicast_open,

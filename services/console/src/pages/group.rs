@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_drawing::{Fabric, MemberPlace, draw, draw_members};
 use fabricast_groups::ids::Pn;
-use fabricast_groups::tree::position;
+use fabricast_groups::tree::TreeShape;
 use fabricast_proto::v1;
 use maud::{Markup, PreEscaped, html};
 

@@ -337,6 +337,7 @@ mod tests {
             job: None,
             expected: None,
             home: None,
+            tree: TreeShape::default(),
         })
     }
 
