@@ -131,6 +131,22 @@ impl AdapterTree {
         Self::new(parents, order.to_vec())
     }
 
+    /// Creates the tree that the parents describe; the root has none.
+    ///
+    /// # Errors
+    ///
+    /// [`TreeError::Empty`].
+    #[cfg(test)]
+    pub(crate) fn of_parents(parents: &[Option<u32>]) -> Result<Self, TreeError> {
+        let depth = |process: u32| {
+            let above = |one: &u32| parents[*one as usize];
+            std::iter::successors(Some(process), above).count()
+        };
+        let mut order: Vec<u32> = (0..).take(parents.len()).collect();
+        order.sort_by_key(|process| depth(*process));
+        Self::new(parents.iter().map(|parent| parent.unwrap_or(NONE)).collect(), order)
+    }
+
     /// Creates a tree from the parents and an order in which each process follows its parent.
     fn new(parents: Vec<u32>, order: Vec<u32>) -> Result<Self, TreeError> {
         if parents.is_empty() {

@@ -11,6 +11,9 @@
 //!
 //! [`AdapterTree`] builds adapter trees over processes that a [`Nesting`] groups by where they are.
 //!
+//! [`choose_shape`] chooses the tree over a group's members, which the message layer uses where no
+//! switch combines.
+//!
 //! A [`Fabric`] is a fat tree, or any other topology; on those a switch tree is one of shortest
 //! ways to a switch in the middle.
 //!
@@ -27,6 +30,7 @@ mod cost;
 mod fabric;
 mod fit;
 mod measurement;
+mod member_tree;
 mod nesting;
 mod operation;
 mod survey;
@@ -44,6 +48,7 @@ pub use cost::{CostParameters, ParametersError, Shape, Term};
 pub use fabric::Fabric;
 pub use fit::{Fit, FitError, fit};
 pub use measurement::{Measurement, MeasurementError, read_measurements, read_measurements_csv};
+pub use member_tree::{GroupSize, choose_shape, shape_us};
 pub use nesting::{Division, Nesting, NestingError};
 pub use operation::{Operation, TreeKind};
 pub use survey::{Method, Survey, survey};
