@@ -77,8 +77,12 @@ impl DirectPaths {
             return Ok(());
         }
         let (requests, request_stream) = mpsc::unbounded_channel();
-        let first =
-            v1::OpenDirectPathRequest { session, group: group.clone(), ..Default::default() };
+        let first = v1::OpenDirectPathRequest {
+            session,
+            group: group.clone(),
+            knows_trees: true,
+            ..Default::default()
+        };
         // The receiver still exists: it is in this function.
         let _ = requests.send(first);
         let opened = calls.open_direct_path(UnboundedReceiverStream::new(request_stream)).await;

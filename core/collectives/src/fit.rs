@@ -117,6 +117,36 @@ pub fn fit(
     })
 }
 
+/// Values that terms keep where measurements give 0, in the term's unit: a link and matching as the
+/// paper has them, and bytes as a memory of 10 GB/s stores them and combines them at half that.
+const DEFAULTS: [(Term, f64); 4] = [
+    (Term::Link, CostParameters::PAPER.link_us),
+    (Term::Matching, CostParameters::PAPER.matching_us),
+    (Term::Store, 0.000_1),
+    (Term::Reduce, 0.000_2),
+];
+
+/// Fits the model as [`fit`] does, and gives terms that it would hold at 0 a stated default: with
+/// bytes that cost nothing, no size would change a tree. Returns these terms, too.
+///
+/// # Errors
+///
+/// As [`fit`].
+pub fn fit_above_zero(
+    measurements: &[Measurement],
+    path_links: f64,
+) -> Result<(Fit, Vec<Term>), FitError> {
+    let mut given: Vec<(Term, f64)> = Vec::new();
+    loop {
+        let found = fit(measurements, path_links, &given)?;
+        let is_zero = |term: &Term| found.held_at_zero.contains(term);
+        match DEFAULTS.iter().find(|(term, _)| is_zero(term)) {
+            Some(default) => given.push(*default),
+            None => return Ok((found, given.into_iter().map(|(term, _)| term).collect())),
+        }
+    }
+}
+
 fn check(measurements: &[Measurement], links: f64, given: &[(Term, f64)]) -> Result<(), FitError> {
     let times = measurements.iter().enumerate();
     let times = times.map(|(index, one)| (format!("measurement {index}: seconds"), one.seconds));

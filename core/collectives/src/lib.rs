@@ -46,7 +46,7 @@ pub use allocator::{
 pub use choice::{Choice, ChoiceTable, Comparison, Limits};
 pub use cost::{CostParameters, ParametersError, Shape, Term};
 pub use fabric::Fabric;
-pub use fit::{Fit, FitError, fit};
+pub use fit::{Fit, FitError, fit, fit_above_zero};
 pub use measurement::{Measurement, MeasurementError, read_measurements, read_measurements_csv};
 pub use member_tree::{GroupSize, choose_shape, shape_us};
 pub use nesting::{Division, Nesting, NestingError};

@@ -1,7 +1,7 @@
 //! Parameters come back out of times that the model made, and doubtful measurements are refused.
 
 use fabricast_collectives::{
-    CostParameters, Fit, FitError, Measurement, Operation, Term, TreeKind, fit,
+    CostParameters, Fit, FitError, Measurement, Operation, Term, TreeKind, fit, fit_above_zero,
 };
 use proptest::prelude::*;
 
@@ -195,4 +195,22 @@ fn too_few_measurements_and_bad_numbers_are_refused() {
     assert!(
         fit(&[], LINKS, &[(Term::Link, -1.0)]).unwrap_err().to_string().contains("link_us is -1")
     );
+}
+
+#[test]
+fn bytes_that_cost_nothing_get_a_stated_default() {
+    let free = CostParameters {
+        path_links: LINKS,
+        link_us: 0.3,
+        matching_us: 0.02,
+        store_us_per_byte: 0.0,
+        reduce_us_per_byte: 0.0,
+        software_us: 0.0,
+    };
+    let (found, defaults) = fit_above_zero(&measured(&designs(), &free, 0.0, 1), LINKS).unwrap();
+    assert!(found.parameters.store_us_per_byte > 0.0 && found.parameters.reduce_us_per_byte > 0.0);
+    assert_eq!(defaults, [Term::Store, Term::Reduce]);
+    let paid = CostParameters { store_us_per_byte: 0.001, reduce_us_per_byte: 0.002, ..free };
+    let (_, defaults) = fit_above_zero(&measured(&designs(), &paid, 0.0, 1), LINKS).unwrap();
+    assert_eq!(defaults, []);
 }

@@ -207,6 +207,8 @@ const TABLE: &[Calls] = &[
             ("GetEntryUsage", ADMINS_AND_READERS, OwnTenant),
             ("WatchAggregationTrees", ROUTERS_AND_READERS, Nothing),
             ("ReportAggregationTrees", ROUTERS, Term),
+            ("SetTreeConstants", ADMIN, Nothing),
+            ("GetTreeConstants", WATCHERS, Nothing),
         ],
     ),
     ("CollectiveAgentService", &[("RunCollective", ADMIN, Nothing)]),
@@ -243,6 +245,7 @@ const TABLE: &[Calls] = &[
             ("ListHostedNodes", WATCHERS, Nothing),
             ("StopNode", ADMIN, Nothing),
             ("StartNode", ADMIN, Nothing),
+            ("MeasureOperations", ADMIN, Nothing),
         ],
     ),
     // At a Unix domain socket only, where no certificates are shown.

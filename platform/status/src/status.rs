@@ -172,6 +172,8 @@ reasons! {
     EndpointAttached => AlreadyExists / "ENDPOINT_ATTACHED",
     /// The color is not below the number of entries.
     ColorOutOfRange => InvalidArgument / "COLOR_OUT_OF_RANGE",
+    /// No tree has that shape.
+    TreeInvalid => InvalidArgument / "TREE_INVALID",
     /// The recorded choice contradicts itself.
     ChoiceInvalid => InvalidArgument / "CHOICE_INVALID",
     /// The caller has another topology than the part it calls.

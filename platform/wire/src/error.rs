@@ -30,6 +30,14 @@ pub enum WireError {
         /// The number as it was sent.
         color: u32,
     },
+    /// A tree of a shape that there is not.
+    #[error("{field}: {problem}")]
+    Tree {
+        /// The field.
+        field: String,
+        /// The rule that the shape violates.
+        problem: String,
+    },
 }
 
 impl WireError {
@@ -46,6 +54,7 @@ impl WireError {
             Self::Missing { .. } => Reason::FieldMissing,
             Self::Name { .. } => Reason::NameInvalid,
             Self::Color { .. } => Reason::ColorOutOfRange,
+            Self::Tree { .. } => Reason::TreeInvalid,
         }
     }
 
@@ -53,7 +62,10 @@ impl WireError {
     #[must_use]
     pub fn field(&self) -> &str {
         match self {
-            Self::Missing { field } | Self::Name { field, .. } | Self::Color { field, .. } => field,
+            Self::Missing { field }
+            | Self::Name { field, .. }
+            | Self::Color { field, .. }
+            | Self::Tree { field, .. } => field,
         }
     }
 
@@ -61,7 +73,10 @@ impl WireError {
     #[must_use]
     pub fn within(mut self, outer: &str) -> Self {
         match &mut self {
-            Self::Missing { field } | Self::Name { field, .. } | Self::Color { field, .. } => {
+            Self::Missing { field }
+            | Self::Name { field, .. }
+            | Self::Color { field, .. }
+            | Self::Tree { field, .. } => {
                 *field = format!("{outer}.{field}");
             }
         }

@@ -13,6 +13,7 @@ use fabricast_topology::Mgid;
 use crate::error::{WireError, decode_name, optional_name, optional_text, required};
 use crate::member::decode_member;
 use crate::route::{decode_route, encode_route};
+use crate::tree::{decode_optional_tree, encode_tree};
 
 /// Encodes a group without its members and their number.
 ///
@@ -39,6 +40,7 @@ pub fn encode_group(record: &GroupRecord, agent_address: &str) -> v1::Group {
         complete_at_member_count: record.expected.map_or(0, |expected| expected.members.get()),
         incomplete: !record.is_complete(),
         home_mgid: record.home.map(|home| home.0),
+        tree: encode_tree(record.tree),
     }
 }
 
@@ -63,6 +65,7 @@ pub fn decode_group(wire: &v1::Group) -> Result<GroupRecord, WireError> {
         expected: NonZeroU32::new(wire.complete_at_member_count)
             .map(|members| Expected { members, met: !wire.incomplete }),
         home: wire.home_mgid.map(Mgid),
+        tree: decode_optional_tree("group", wire.tree.as_ref())?,
         created: wire.create_time.as_ref().map_or(Moment(0), decode_timestamp),
         route: wire.route.as_ref().map(decode_route).transpose()?,
     })

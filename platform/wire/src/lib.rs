@@ -15,6 +15,7 @@ mod position;
 mod refusal;
 mod report;
 mod route;
+mod tree;
 
 pub use error::{WireError, decode_name, required};
 pub use group::{decode_group, decode_snapshot, decode_timestamp, encode_group, encode_timestamp};
@@ -26,6 +27,7 @@ pub use report::{
     decode_group_agent_status, decode_report, decode_verdict, encode_hosted_group, encode_report,
 };
 pub use route::{decode_route, encode_route};
+pub use tree::{decode_tree, encode_tree};
 
 #[cfg(test)]
 mod tests;

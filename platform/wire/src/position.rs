@@ -9,6 +9,7 @@ use fabricast_topology::Mgid;
 use crate::error::{WireError, decode_name, required};
 use crate::member::{decode_member, encode_member_view};
 use crate::route::{decode_route, encode_route};
+use crate::tree::{decode_optional_tree, encode_tree};
 
 /// Encodes a position.
 #[must_use]
@@ -23,6 +24,7 @@ pub fn encode_position(update: &PositionUpdate) -> v1::Position {
         route: update.route.as_ref().map(encode_route),
         version: update.version.0,
         enrolment: update.enrolment.as_deref().map(encode_enrolment),
+        tree: encode_tree(update.tree),
     }
 }
 
@@ -38,6 +40,7 @@ pub fn decode_position(wire: &v1::Position) -> Result<PositionUpdate, WireError>
         epoch: Epoch(wire.epoch),
         pn: Pn(wire.pn),
         node: decode_name("position.node", &wire.node, NodeName::new)?,
+        tree: decode_optional_tree("position", wire.tree.as_ref())?,
         parent: wire.parent.as_ref().map(decode_neighbor).transpose()?,
         children: wire.children.iter().map(decode_neighbor).collect::<Result<_, _>>()?,
         route: wire.route.as_ref().map(decode_route).transpose()?,

@@ -12,6 +12,7 @@ use fabricast_groups::record::{
     Colors, Expected, GroupRecord, MemberRecord, NodeRecord, NodeState, Route, RouteReason,
     RouteState,
 };
+use fabricast_groups::tree::TreeShape;
 use fabricast_proto::v1;
 use fabricast_status::{Reason, RpcError};
 use fabricast_topology::Mgid;
@@ -104,9 +105,19 @@ fn group() -> impl Strategy<Value = GroupRecord> {
                     met,
                 }),
                 home: home.map(Mgid),
+                tree: shape(gn),
             }
         },
     )
+}
+
+fn shape(draw: u64) -> TreeShape {
+    match draw % 4 {
+        0 => TreeShape::KNomial { width: 2 },
+        1 => TreeShape::KAry { width: 64 },
+        2 => TreeShape::Hierarchical { width: 3, block: 18 },
+        _ => TreeShape::default(),
+    }
 }
 
 fn neighbor() -> impl Strategy<Value = Neighbor> {
@@ -145,6 +156,7 @@ fn position() -> impl Strategy<Value = PositionUpdate> {
                 epoch: Epoch(epoch),
                 pn: Pn(pn),
                 node,
+                tree: shape(gn),
                 parent,
                 children,
                 route,

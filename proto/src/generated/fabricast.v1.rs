@@ -2169,6 +2169,61 @@ pub struct RunCollectiveResponse {
     #[prost(uint32, tag = "2")]
     pub tree: u32,
 }
+/// Constants of the cost model, measured between agents. Times are in microseconds, as the cost
+/// model has them.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TreeConstants {
+    /// Required. Links of the path between two nodes.
+    #[prost(double, tag = "1")]
+    pub path_link_count: f64,
+    /// Required. Time for each link.
+    #[prost(double, tag = "2")]
+    pub link_us: f64,
+    /// Required. Time for a child's report.
+    #[prost(double, tag = "3")]
+    pub matching_us: f64,
+    /// Required, more than 0. Time to store and send a byte.
+    #[prost(double, tag = "4")]
+    pub store_us_per_byte: f64,
+    /// Required, more than 0. Time to combine a byte.
+    #[prost(double, tag = "5")]
+    pub reduce_us_per_byte: f64,
+    /// Required. Time of every operation beside its tree.
+    #[prost(double, tag = "6")]
+    pub software_us: f64,
+    /// Optional. Names of the constants that are stated defaults, because the measurements gave 0.
+    #[prost(string, repeated, tag = "7")]
+    pub default_fields: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Required. Number of measurements.
+    #[prost(uint32, tag = "8")]
+    pub measurement_count: u32,
+    /// Required. Part of the measurements' variance that the model explains, at most 1.
+    #[prost(double, tag = "9")]
+    pub r_squared: f64,
+    /// Output only. When they were taken.
+    #[prost(message, optional, tag = "10")]
+    pub set_time: ::core::option::Option<::prost_types::Timestamp>,
+}
+/// Request of SetTreeConstants.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SetTreeConstantsRequest {
+    /// Optional. The constants; left out, those that there are are forgotten.
+    #[prost(message, optional, tag = "1")]
+    pub constants: ::core::option::Option<TreeConstants>,
+}
+/// Response of SetTreeConstants.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetTreeConstantsResponse {}
+/// Request of GetTreeConstants.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetTreeConstantsRequest {}
+/// Response of GetTreeConstants.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetTreeConstantsResponse {
+    /// The constants; absent if none were measured.
+    #[prost(message, optional, tag = "1")]
+    pub constants: ::core::option::Option<TreeConstants>,
+}
 /// Generated client implementations.
 pub mod collective_service_client {
     #![allow(
@@ -2494,6 +2549,50 @@ pub mod collective_service_client {
                 )
                 .await
         }
+        /// Takes constants of the cost model that were measured between the agents. By these the TIC
+        /// chooses the unicast trees of groups that are created from now on; without, these have two below
+        /// each member. Durable once answered.
+        /// Errors: INVALID_ARGUMENT / COLLECTIVE_INVALID.
+        pub async fn set_tree_constants(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SetTreeConstantsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SetTreeConstantsResponse>,
+            tonic::Status,
+        > {
+            let method = GrpcMethod::new(
+                "fabricast.v1.CollectiveService",
+                "SetTreeConstants",
+            );
+            crate::calls::unary(
+                    &mut self.inner,
+                    "/fabricast.v1.CollectiveService/SetTreeConstants",
+                    method,
+                    request.into_request(),
+                )
+                .await
+        }
+        /// Answers these constants.
+        /// Errors: none of its own.
+        pub async fn get_tree_constants(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetTreeConstantsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetTreeConstantsResponse>,
+            tonic::Status,
+        > {
+            let method = GrpcMethod::new(
+                "fabricast.v1.CollectiveService",
+                "GetTreeConstants",
+            );
+            crate::calls::unary(
+                    &mut self.inner,
+                    "/fabricast.v1.CollectiveService/GetTreeConstants",
+                    method,
+                    request.into_request(),
+                )
+                .await
+        }
     }
 }
 /// Generated server implementations.
@@ -2614,6 +2713,26 @@ pub mod collective_service_server {
             request: tonic::Request<super::ReportAggregationTreesRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ReportAggregationTreesResponse>,
+            tonic::Status,
+        >;
+        /// Takes constants of the cost model that were measured between the agents. By these the TIC
+        /// chooses the unicast trees of groups that are created from now on; without, these have two below
+        /// each member. Durable once answered.
+        /// Errors: INVALID_ARGUMENT / COLLECTIVE_INVALID.
+        async fn set_tree_constants(
+            &self,
+            request: tonic::Request<super::SetTreeConstantsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SetTreeConstantsResponse>,
+            tonic::Status,
+        >;
+        /// Answers these constants.
+        /// Errors: none of its own.
+        async fn get_tree_constants(
+            &self,
+            request: tonic::Request<super::GetTreeConstantsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetTreeConstantsResponse>,
             tonic::Status,
         >;
     }
@@ -2872,6 +2991,40 @@ pub mod collective_service_server {
                                     &inner,
                                     request,
                                 )
+                                .await
+                        },
+                    )
+                }
+                "/fabricast.v1.CollectiveService/SetTreeConstants" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_unary(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as CollectiveService>::set_tree_constants(&inner, request)
+                                .await
+                        },
+                    )
+                }
+                "/fabricast.v1.CollectiveService/GetTreeConstants" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_unary(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as CollectiveService>::get_tree_constants(&inner, request)
                                 .await
                         },
                     )
@@ -4407,6 +4560,22 @@ pub struct Group {
     /// own MGID. Packets name the group's own.
     #[prost(uint32, optional, tag = "19")]
     pub home_mgid: ::core::option::Option<u32>,
+    /// Immutable. Shape of its unicast tree; absent for two below each.
+    #[prost(message, optional, tag = "20")]
+    pub tree: ::core::option::Option<TreeShape>,
+}
+/// Shape of a group's unicast tree: the place of each rank in it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TreeShape {
+    /// Required. Kind of the tree.
+    #[prost(enumeration = "TreeFamily", tag = "1")]
+    pub family: i32,
+    /// Required. Places below a place (k-ary), or base of the ranks (k-nomial); 2 to 64.
+    #[prost(uint32, tag = "2")]
+    pub width: u32,
+    /// Required for a hierarchical tree. Ranks of a block, at least 2.
+    #[prost(uint32, tag = "3")]
+    pub block: u32,
 }
 /// Hints of a group's creator; they help the TIC to choose the MGID and bind nobody.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4492,6 +4661,43 @@ pub struct GroupMove {
     /// An MGID of the spanning tree that it gets; the TIC takes the smallest free one of that tree.
     #[prost(uint32, tag = "3")]
     pub to_mgid: u32,
+}
+/// Kind of a unicast tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum TreeFamily {
+    /// Never sent.
+    Unspecified = 0,
+    /// Each place has equally many below it.
+    KAry = 1,
+    /// Above a rank is that without its lowest non-zero digit.
+    KNomial = 2,
+    /// A k-nomial tree in each block of ranks that follow one another, and one over their first.
+    Hierarchical = 3,
+}
+impl TreeFamily {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "TREE_FAMILY_UNSPECIFIED",
+            Self::KAry => "TREE_FAMILY_K_ARY",
+            Self::KNomial => "TREE_FAMILY_K_NOMIAL",
+            Self::Hierarchical => "TREE_FAMILY_HIERARCHICAL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "TREE_FAMILY_UNSPECIFIED" => Some(Self::Unspecified),
+            "TREE_FAMILY_K_ARY" => Some(Self::KAry),
+            "TREE_FAMILY_K_NOMIAL" => Some(Self::KNomial),
+            "TREE_FAMILY_HIERARCHICAL" => Some(Self::Hierarchical),
+            _ => None,
+        }
+    }
 }
 /// Reason for a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -6943,6 +7149,13 @@ pub struct FormedGroupSpec {
     /// Optional. Do not route a new group before it has had so many members; 0 routes it at once.
     #[prost(uint32, tag = "7")]
     pub complete_at_member_count: u32,
+    /// Optional. Shape of a new group's unicast tree; left out, the TIC chooses it by the measured
+    /// constants, or takes two below each where there are none.
+    #[prost(message, optional, tag = "8")]
+    pub tree: ::core::option::Option<TreeShape>,
+    /// Optional. Bytes of the operations that matter most, for that choice; left out, 8.
+    #[prost(uint32, optional, tag = "9")]
+    pub operation_byte_count: ::core::option::Option<u32>,
 }
 /// A process that is to join.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -7678,6 +7891,9 @@ pub struct Position {
     /// The membership itself, as long as its node may not have heard of it.
     #[prost(message, optional, tag = "9")]
     pub enrolment: ::core::option::Option<Enrolment>,
+    /// Shape of the tree; absent for two below each.
+    #[prost(message, optional, tag = "10")]
+    pub tree: ::core::option::Option<TreeShape>,
 }
 /// A membership as the TIC recorded it, for a node that may not have heard of it: somebody else may
 /// have made it.
@@ -9687,6 +9903,52 @@ pub struct StartNodeResponse {
     #[prost(uint64, tag = "1")]
     pub incarnation: u64,
 }
+/// Request of MeasureOperations.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MeasureOperationsRequest {
+    /// Required. Node of the member.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// Required. Name of the group.
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+    /// Required. Name of the member's process.
+    #[prost(string, tag = "3")]
+    pub process: ::prost::alloc::string::String,
+    /// Required. Members of the group.
+    #[prost(uint32, tag = "4")]
+    pub member_count: u32,
+    /// Required. Operations, in order; at most 64.
+    #[prost(message, repeated, tag = "5")]
+    pub operations: ::prost::alloc::vec::Vec<MeasuredOperation>,
+}
+/// Operation that is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MeasuredOperation {
+    /// Required. The operation; the source of a broadcast has rank 0, as has the root of a reduction.
+    #[prost(enumeration = "CollectiveOperation", tag = "1")]
+    pub operation: i32,
+    /// Optional. Bytes of each contribution, a multiple of 8; at most 1 MiB.
+    #[prost(uint32, tag = "2")]
+    pub byte_count: u32,
+    /// Required. Times that it runs, at most 1000.
+    #[prost(uint32, tag = "3")]
+    pub round_count: u32,
+}
+/// Response of MeasureOperations.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MeasureOperationsResponse {
+    /// Times of each operation, in the same order.
+    #[prost(message, repeated, tag = "1")]
+    pub times: ::prost::alloc::vec::Vec<OperationTimes>,
+}
+/// Times that an operation took a member.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OperationTimes {
+    /// Time of each round, in seconds.
+    #[prost(double, repeated, tag = "1")]
+    pub seconds: ::prost::alloc::vec::Vec<f64>,
+}
 /// Generated client implementations.
 pub mod operating_agent_service_client {
     #![allow(
@@ -10116,6 +10378,32 @@ pub mod operating_agent_service_client {
                 )
                 .await
         }
+        /// Runs operations for a member whose process does not attach, and answers how long they took. All
+        /// members of the group are to be called at the same time with the same operations. Waits at most
+        /// 10 s for the member, and as long for the others.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / COLLECTIVE_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED, NOT_FOUND /
+        /// NOT_A_MEMBER, FAILED_PRECONDITION / TAKES_PART_ALREADY, and those of
+        /// ProcessService.RunOperation.
+        pub async fn measure_operations(
+            &mut self,
+            request: impl tonic::IntoRequest<super::MeasureOperationsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::MeasureOperationsResponse>,
+            tonic::Status,
+        > {
+            let method = GrpcMethod::new(
+                "fabricast.v1.OperatingAgentService",
+                "MeasureOperations",
+            );
+            crate::calls::unary(
+                    &mut self.inner,
+                    "/fabricast.v1.OperatingAgentService/MeasureOperations",
+                    method,
+                    request.into_request(),
+                )
+                .await
+        }
     }
 }
 /// Generated server implementations.
@@ -10280,6 +10568,20 @@ pub mod operating_agent_service_server {
             request: tonic::Request<super::StartNodeRequest>,
         ) -> std::result::Result<
             tonic::Response<super::StartNodeResponse>,
+            tonic::Status,
+        >;
+        /// Runs operations for a member whose process does not attach, and answers how long they took. All
+        /// members of the group are to be called at the same time with the same operations. Waits at most
+        /// 10 s for the member, and as long for the others.
+        /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
+        /// INVALID_ARGUMENT / COLLECTIVE_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED, NOT_FOUND /
+        /// NOT_A_MEMBER, FAILED_PRECONDITION / TAKES_PART_ALREADY, and those of
+        /// ProcessService.RunOperation.
+        async fn measure_operations(
+            &self,
+            request: tonic::Request<super::MeasureOperationsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::MeasureOperationsResponse>,
             tonic::Status,
         >;
     }
@@ -10641,6 +10943,26 @@ pub mod operating_agent_service_server {
                         req,
                         |request| async move {
                             <T as OperatingAgentService>::start_node(&inner, request)
+                                .await
+                        },
+                    )
+                }
+                "/fabricast.v1.OperatingAgentService/MeasureOperations" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_unary(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as OperatingAgentService>::measure_operations(
+                                    &inner,
+                                    request,
+                                )
                                 .await
                         },
                     )
@@ -11164,6 +11486,11 @@ pub struct OpenDirectPathRequest {
     /// Optional. A number that the agent repeats once it has taken this request and all before it.
     #[prost(uint64, tag = "5")]
     pub mark: u64,
+    /// Optional in the first, not looked at later. The process reads DirectPlace.tree; without it,
+    /// groups with another tree than two below each are refused with FAILED_PRECONDITION /
+    /// NO_DIRECT_PATH.
+    #[prost(bool, tag = "6")]
+    pub knows_trees: bool,
 }
 /// Frame of a member that its process serves.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -11214,6 +11541,9 @@ pub struct DirectPlace {
     /// The fabric's multicast connection of the group; none while no switch carries it.
     #[prost(message, optional, tag = "7")]
     pub multicast: ::core::option::Option<DirectMulticast>,
+    /// Shape of the tree; absent for two below each.
+    #[prost(message, optional, tag = "8")]
+    pub tree: ::core::option::Option<TreeShape>,
 }
 /// Multicast connection of a group, for a process that serves its member itself.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -63,6 +63,8 @@ pub(super) fn read_join(
             hints: read_hints(request.hints.unwrap_or_default())?,
             job,
             complete_at: NonZeroU32::new(request.complete_at_member_count),
+            tree: None,
+            operation_bytes: None,
             token: read_token(&request.job_token)?,
         },
         process: decode_name("process", &request.process, ProcessName::new)?,

@@ -20,6 +20,7 @@ use super::membership_requests::{
 };
 use super::status::{missing, not_a_member, stopped};
 use crate::agent::Agent;
+use crate::links::measurement::Measurement;
 use crate::links::streams::Ends;
 use crate::nodes::direct::Waiting;
 
@@ -302,6 +303,23 @@ impl OperatingAgentService for OperatingAgentServer {
         let incarnation =
             self.agent.runtime.nodes.read(&node, |agent| agent.incarnation().0).unwrap_or(0);
         Ok(Response::new(v1::StartNodeResponse { incarnation }))
+    }
+
+    async fn measure_operations(
+        &self,
+        request: Request<v1::MeasureOperationsRequest>,
+    ) -> Result<Response<v1::MeasureOperationsResponse>, Status> {
+        let request = request.into_inner();
+        let nodes = &self.agent.runtime.nodes;
+        let measurement = Measurement::new(
+            live_node(nodes, &request.node)?,
+            decode_name("group", &request.group, GroupName::new)?,
+            decode_name("process", &request.process, ProcessName::new)?,
+            usize::try_from(request.member_count).unwrap_or(usize::MAX),
+            &request.operations,
+        )?;
+        let times = measurement.run(nodes).await?;
+        Ok(Response::new(v1::MeasureOperationsResponse { times }))
     }
 }
 

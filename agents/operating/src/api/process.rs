@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fabricast_group::{Changes, changes};
 use fabricast_groups::names::{GroupName, NodeName, ProcessName};
+use fabricast_groups::operating::Oa;
 use fabricast_groups::record::MemberRecord;
 use fabricast_messages::{MemberId, Mode};
 use fabricast_proto::v1;
@@ -404,6 +405,11 @@ impl ProcessService for ProcessServer {
             return Err(Reason::NoDirectPath.status(text, &[("node", node.as_str())]));
         }
         let MemberRecord { gn, pn, .. } = self.member(&call.session, &group)?;
+        // A tree that the program does not know would make it acknowledge what others lack.
+        if !first.knows_trees && !has_default_tree(self.nodes(), node, MemberId { gn, pn }) {
+            let text = format!("group '{group}' has a tree that this program does not know");
+            return Err(Reason::NoDirectPath.status(text, &[("node", node.as_str())]));
+        }
         let (path, responses) = DirectPath::open(self.nodes(), node, MemberId { gn, pn })?;
         info!(%node, process = %call.session.process.1, group = %group, "direct path opened");
         let (session, gone) = (Arc::clone(&call.session), not_a_member(&group, node));
@@ -486,6 +492,13 @@ impl ProcessService for ProcessServer {
             None => v1::RunOperationResponse { result: Some(result), shared_result: None },
         }))
     }
+}
+
+/// Returns whether a member's tree is known to be the one that every program knows.
+fn has_default_tree(nodes: &Nodes, node: &NodeName, member: MemberId) -> bool {
+    let MemberId { gn, pn } = member;
+    let tree = |agent: &Oa| Some(agent.member(gn, pn)?.position.as_ref()?.tree);
+    nodes.read(node, tree).flatten().is_some_and(|tree| tree.is_default())
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use tonic::Status;
 use crate::collectives::CollectiveError;
 use crate::fabric::listeners::TooManyListeners;
 use crate::fabric::packets::PacketError;
+use crate::links::measurement::MeasurementError;
 use crate::links::member_handle::MemberError;
 use crate::links::streams::LinkError;
 use crate::nodes::direct::DirectFrameError;
@@ -39,6 +40,23 @@ pub(super) fn not_a_member(group: &GroupName, node: &NodeName) -> Status {
 
 pub(super) fn shutting_down() -> Status {
     Reason::ShuttingDown.status("the agent is stopping", &[])
+}
+
+impl From<MeasurementError> for Status {
+    fn from(error: MeasurementError) -> Self {
+        let text = error.to_string();
+        match error {
+            MeasurementError::Invalid { .. } => {
+                Reason::CollectiveInvalid.status(text, &[("field", "operations")])
+            }
+            MeasurementError::TooMany => Reason::LimitReached.status(text, &[]),
+            MeasurementError::NoPlace { group, .. } => {
+                Reason::NotAMember.status(text, &[("group", group.as_str())])
+            }
+            MeasurementError::Missing { .. } => Reason::PeerUnavailable.status(text, &[]),
+            MeasurementError::Member(error) => error.into(),
+        }
+    }
 }
 
 impl From<CallFailure> for Status {

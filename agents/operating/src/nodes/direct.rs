@@ -19,6 +19,7 @@ use fabricast_groups::names::NodeName;
 use fabricast_groups::operating::{Membership, Oa};
 use fabricast_messages::{Body, DecodeError, Frame, MemberId, OpenError};
 use fabricast_proto::v1;
+use fabricast_wire::encode_tree;
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -462,6 +463,7 @@ impl NodeMessages {
             children: position.children.iter().map(neighbor).collect(),
             wake: member.wakes,
             multicast: self.adapters.as_ref().and_then(|adapters| adapters.multicast(held)),
+            tree: encode_tree(position.tree),
         };
         let Some(member) = self.direct.get_mut(&key) else { return false };
         if member.told.as_ref() == Some(&place) {

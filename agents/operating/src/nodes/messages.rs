@@ -389,6 +389,7 @@ impl NodeMessages {
             gn: held.member.gn,
             pn: held.member.pn,
             life: held.member.joined,
+            tree: position.tree,
             parent: position.parent.as_ref().map(neighbor),
             children: position.children.iter().map(neighbor).collect(),
             // At adapters, only processes that serve their members themselves send packets.

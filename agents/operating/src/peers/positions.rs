@@ -110,6 +110,7 @@ mod tests {
             epoch: Epoch(epoch),
             pn: Pn(pn),
             node: NodeName::new("n1").unwrap(),
+            tree: Default::default(),
             parent: None,
             children: Vec::new(),
             route: None,

@@ -7,6 +7,7 @@ use fabricast_groups::names::{Address, NodeName};
 use fabricast_groups::{Moment, Pn, Revision};
 use fabricast_messages::{Body, Frame, MemberId, MessageLayer, Place, PlaceNeighbor};
 use fabricast_proto::v1;
+use fabricast_wire::decode_tree;
 use tokio::sync::mpsc;
 
 use super::connection::{Received, append_frame};
@@ -88,7 +89,10 @@ impl State {
         id: MemberId,
         place: v1::DirectPlace,
     ) -> Option<Arc<GroupSocket>> {
-        let v1::DirectPlace { joined_revision, parent, children, wake, multicast, .. } = place;
+        let v1::DirectPlace { joined_revision, parent, children, wake, multicast, tree, .. } =
+            place;
+        let tree = tree.as_ref().map(decode_tree).transpose();
+        let tree = tree.ok()?.unwrap_or_default(); // one that is not known here is no place
         let socket = self.multicast.offer(now, multicast);
         let mut old = std::mem::take(&mut self.edges);
         for one in parent.iter().chain(&children) {
@@ -105,6 +109,7 @@ impl State {
             gn: id.gn,
             pn: id.pn,
             life: Revision(joined_revision),
+            tree,
             parent: parent.as_ref().map(neighbor),
             children: children.iter().map(neighbor).collect(),
             multicast: self.multicast.is_heard(),

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_drawing::{Fabric, MemberPlace, draw, draw_members};
 use fabricast_groups::ids::Pn;
-use fabricast_groups::tree::TreeShape;
 use fabricast_proto::v1;
+use fabricast_wire::decode_tree;
 use maud::{Markup, PreEscaped, html};
 
 use super::Page;
@@ -192,8 +192,9 @@ fn history(now: &Snapshot, group: &v1::Group) -> Markup {
 /// The tree on which messages go from process to process, beside the one in the switches.
 fn unicast(group: &v1::Group) -> Markup {
     let live: BTreeSet<Pn> = group.members.iter().map(|member| Pn(member.pn)).collect();
+    let shape = group.tree.as_ref().and_then(|tree| decode_tree(tree).ok()).unwrap_or_default();
     let place = |member: &v1::Member| {
-        let parent = position(Pn(member.pn), &live)?.parent.map(|parent| parent.0);
+        let parent = shape.position(Pn(member.pn), &live)?.parent.map(|parent| parent.0);
         let title = format!("PN {}, process {} on node {}", member.pn, member.process, member.node);
         Some(MemberPlace { pn: member.pn, label: member.node.clone(), title, parent })
     };

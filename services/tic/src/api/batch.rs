@@ -18,6 +18,7 @@ use fabricast_proto::v1;
 use fabricast_rpc::Reason;
 use fabricast_topology::Graph;
 use fabricast_topology::Mgid;
+use fabricast_wire::decode_tree;
 use tonic::Status;
 
 use crate::api::batch_limits::PacedMessages;
@@ -126,6 +127,7 @@ impl Batch {
                 all_groups: 0,
             }),
         };
+        let tree = asked.tree.as_ref().map(decode_tree).transpose();
         let group = GroupSpec {
             name,
             mgid,
@@ -134,6 +136,8 @@ impl Batch {
             hints: MgidHints { layer, ..MgidHints::default() },
             job: self.job.clone(),
             complete_at: NonZeroU32::new(asked.complete_at_member_count),
+            tree: tree.map_err(|error| error.within(&format!("groups[{at}]")))?,
+            operation_bytes: asked.operation_byte_count,
             token: self.token.clone(),
         };
         self.groups.push(FormGroup { group, members });
@@ -210,7 +214,7 @@ impl Portion {
             Some(found)
         };
         let request = Arc::clone(&self.request);
-        let decided = directory::decide(directory, Moment(0), request, &mut any);
+        let decided = directory::decide(directory, Moment(0), request, |_| {}, &mut any);
         let formed = decided.map_err(|refusal| status::refusal(&refusal))?.answer;
         self.formed(formed).1.map_or(Ok(()), Err)
     }

@@ -15,9 +15,12 @@ use tonic::{Request, Response, Status};
 
 use crate::api::term_holder::TermHolder;
 use crate::api::{fields, pages};
+use crate::clock::wall_clock;
+use crate::domain::collectives::member_trees::MeasuredConstants;
 use crate::domain::collectives::published::{Published, Publisher};
 use crate::domain::collectives::request::{
-    CancelReservation, CreateCollective, HolderName, ReleaseCollective, ReserveEntries, SetQuota,
+    CancelReservation, CreateCollective, HolderName, ReleaseCollective, ReserveEntries,
+    SetConstants, SetQuota, ViewConstants,
 };
 use crate::domain::collectives::wire::read_operation;
 use crate::records::watchers::WatchEnd;
@@ -126,6 +129,29 @@ impl v1::collective_service_server::CollectiveService for Collectives {
         let created = self.queue.write(request).await?;
         let collective = Some(self.publisher.with_state(&created));
         Ok(Response::new(v1::CreateCollectiveResponse { collective }))
+    }
+
+    async fn set_tree_constants(
+        &self,
+        request: Request<v1::SetTreeConstantsRequest>,
+    ) -> Result<Response<v1::SetTreeConstantsResponse>, Status> {
+        let constants = request.into_inner().constants;
+        let constants = constants.map(|wire| MeasuredConstants::read(wire, wall_clock()));
+        let constants = constants.transpose().map_err(|what| {
+            let text = format!("constants.{what}");
+            Reason::CollectiveInvalid.status(text, &[("field", "constants")])
+        })?;
+        self.queue.write(SetConstants(constants)).await?;
+        Ok(Response::new(v1::SetTreeConstantsResponse {}))
+    }
+
+    async fn get_tree_constants(
+        &self,
+        _request: Request<v1::GetTreeConstantsRequest>,
+    ) -> Result<Response<v1::GetTreeConstantsResponse>, Status> {
+        let constants = self.queue.write(ViewConstants).await?;
+        let constants = constants.as_ref().map(MeasuredConstants::wire);
+        Ok(Response::new(v1::GetTreeConstantsResponse { constants }))
     }
 
     async fn release_collective(

@@ -30,6 +30,8 @@ pub(crate) fn join(graph: &Graph, request: v1::JoinGroupRequest) -> Result<Join,
             hints: hints(graph, request.hints.unwrap_or_default())?,
             job: job("job", &request.job)?,
             complete_at: NonZeroU32::new(request.complete_at_member_count),
+            tree: None,
+            operation_bytes: None,
             token: token("job_token", &request.job_token)?,
         },
         member: Joiner {

@@ -9,6 +9,7 @@
 //!   one.
 
 pub(crate) mod error;
+pub(crate) mod member_trees;
 pub(crate) mod published;
 pub(crate) mod request;
 mod table;
@@ -19,16 +20,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fabricast_collectives::{Fabric, ReservationId, Settings};
+use fabricast_groups::command::Command;
 use fabricast_groups::directory::Directory;
 use fabricast_groups::record::Change;
 use fabricast_proto::v1;
 use fabricast_topology::Graph;
 
 use crate::domain::collectives::error::CollectiveError;
+use crate::domain::collectives::member_trees::{MeasuredConstants, MemberTrees};
 use crate::domain::collectives::published::Publisher;
 use crate::domain::collectives::request::{CreateCollective, JobEntries, ReserveEntries, SetQuota};
 use crate::domain::collectives::table::CollectiveTable;
-use crate::domain::collectives::text::{COLLECTIVE, LEDGER, Texts};
+use crate::domain::collectives::text::{COLLECTIVE, LEDGER, MEASURED, Texts};
 use crate::domain::elements::ElementKey;
 use crate::records::keys::{COLLECTIVES, Puts};
 
@@ -42,6 +45,7 @@ pub(crate) struct CollectiveAllocations {
     /// Digest of the topology.
     topology: String,
     table: CollectiveTable,
+    member_trees: MemberTrees,
     /// The texts in the store.
     durable: Texts,
     /// Changes of the texts by the batch.
@@ -69,16 +73,18 @@ impl CollectiveAllocations {
         let fabric = Fabric::detect(Arc::clone(&graph));
         settings.limits.adapter_children -= 1;
         let table = CollectiveTable::load(&fabric, &settings, &topology, &texts);
-        let allocations = Self {
+        let mut allocations = Self {
             graph,
             fabric,
             settings,
             topology,
             table,
+            member_trees: MemberTrees::default(),
             durable: texts,
             pending: BTreeMap::new(),
             publisher,
         };
+        allocations.reload_constants();
         allocations.publish();
         allocations
     }
@@ -221,6 +227,27 @@ impl CollectiveAllocations {
         self.store_ledger(puts);
     }
 
+    /// Gives groups that a command may create the shape of their unicast tree.
+    pub(crate) fn choose_trees(&mut self, command: &mut Command) {
+        self.member_trees.choose(command, &self.fabric);
+    }
+
+    /// The constants by which shapes of unicast trees are chosen.
+    pub(crate) fn constants(&self) -> Option<&MeasuredConstants> {
+        self.member_trees.constants()
+    }
+
+    /// Takes measured constants, or none, for groups that are created from now on.
+    pub(crate) fn set_constants(&mut self, constants: Option<MeasuredConstants>, puts: &mut Puts) {
+        let text = constants
+            .as_ref()
+            .map(|all| serde_json::to_string(all).expect("names and numbers are JSON"));
+        if text.is_some() || self.constants().is_some() {
+            self.put(MEASURED.to_owned(), text, puts);
+        }
+        self.member_trees.set(constants);
+    }
+
     /// Shows the holders of entries, reservations and quotas.
     pub(crate) fn usage(&self) -> v1::GetEntryUsageResponse {
         self.table.usage(&self.graph)
@@ -275,6 +302,14 @@ impl CollectiveAllocations {
     fn reload(&mut self) {
         let Self { fabric, settings, topology, durable, .. } = self;
         self.table = CollectiveTable::load(fabric, settings, topology, durable);
+        self.reload_constants();
+    }
+
+    fn reload_constants(&mut self) {
+        let text = self.durable.get(MEASURED);
+        let read = |text: &Arc<str>| serde_json::from_str(text);
+        let constants = text.map(read).transpose();
+        self.member_trees.set(constants.expect("texts are checked when the store is read"));
     }
 
     fn publish(&self) {

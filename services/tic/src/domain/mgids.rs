@@ -300,6 +300,7 @@ mod tests {
     use fabricast_groups::hints::MgidHints;
     use fabricast_groups::ids::{Epoch, Moment, Pn, Revision};
     use fabricast_groups::names::{GroupName, NodeName, ProcessName};
+    use fabricast_groups::tree::TreeShape;
     use fabricast_topology::ibnetdiscover;
 
     use fabricast_topology::TableKind;

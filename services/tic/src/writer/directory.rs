@@ -39,13 +39,18 @@ pub(crate) struct Decision<A> {
 }
 
 /// Decides a request; changes nothing.
+///
+/// - `choose_trees`: gives groups without a shape of their tree one.
 pub(crate) fn decide<R: DirectoryRequest>(
     directory: &Directory,
     now: Moment,
     request: R,
+    choose_trees: impl FnOnce(&mut Command),
     choose: &mut ChooseMgid<'_>,
 ) -> Result<Decision<R::Answer>, Refusal> {
-    let decided = directory.decide(now, &request.command(), choose)?;
+    let mut command = request.command();
+    choose_trees(&mut command);
+    let decided = directory.decide(now, &command, choose)?;
     let answer = R::read(decided.answer).expect("each command has one kind of answer");
     Ok(Decision { answer, revision: decided.revision, changes: decided.changes })
 }

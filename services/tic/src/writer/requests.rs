@@ -16,9 +16,10 @@ use fabricast_rpc::Caller;
 use crate::clock::wall_clock;
 use crate::domain::choices::ChoiceReport;
 use crate::domain::choices::text::Texts;
+use crate::domain::collectives::member_trees::MeasuredConstants;
 use crate::domain::collectives::request::{
     CancelReservation, CreateCollective, HolderName, JobEntries, ReleaseCollective, ReserveEntries,
-    SetQuota,
+    SetConstants, SetQuota, ViewConstants,
 };
 use crate::domain::jobs::{JobView, PlacementRequest};
 use crate::domain::route_terms::{ReportNumber, Router};
@@ -285,6 +286,13 @@ write_requests! {
     CreateCollective => v1::Collective: |this, state, writes| {
         follow_fabric(state, writes);
         Ok(state.collectives.create(&this, &state.directory, &mut writes.puts)?)
+    };
+    SetConstants => (): |this, state, writes| {
+        state.collectives.set_constants(this.0, &mut writes.puts);
+        Ok(())
+    };
+    ViewConstants => Option<MeasuredConstants>: |_this, state, _writes| {
+        Ok(state.collectives.constants().cloned())
     };
     // Replies with whether it existed.
     Own<ReleaseCollective> => bool: |this, state, writes| {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use fabricast_groups::directory::Directory;
+use fabricast_groups::command::Command;
+use fabricast_groups::directory::{Directory, NewGroup};
 use fabricast_groups::record::Change;
 use fabricast_store::StoreError;
 
@@ -58,7 +59,9 @@ impl WriterState {
         writes: &mut BatchWrites,
     ) -> Result<Decided<R::Answer>, WriteError> {
         let Self { directory, mgids, jobs, shares, collectives, .. } = self;
-        let decision = decide(directory, wall_clock(), request, &mut |group| mgids.choose(group))?;
+        let choose_trees = |command: &mut Command| collectives.choose_trees(command);
+        let choose_mgid = &mut |group: &NewGroup<'_>| mgids.choose(group);
+        let decision = decide(directory, wall_clock(), request, choose_trees, choose_mgid)?;
         if !self.has_space && !frees_space(&decision.changes, &Puts::new()) {
             return Err(WriteError::StoreLimit(StoreError::NoSpace));
         }

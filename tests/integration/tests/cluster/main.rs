@@ -43,3 +43,4 @@ mod standby;
 mod storm;
 mod talking;
 mod tenants;
+mod trees;

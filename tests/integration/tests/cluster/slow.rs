@@ -128,6 +128,13 @@ impl OperatingAgentService for Slow {
     ) -> Result<Response<v1::StartNodeResponse>, Status> {
         too_slow()
     }
+
+    async fn measure_operations(
+        &self,
+        _: Request<v1::MeasureOperationsRequest>,
+    ) -> Result<Response<v1::MeasureOperationsResponse>, Status> {
+        too_slow()
+    }
 }
 
 /// A cluster without node `n15`, whose place the slow node "snail" takes.

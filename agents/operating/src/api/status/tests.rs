@@ -50,6 +50,8 @@ fn join(endpoint: &str) -> JoinCall {
             hints: fabricast_groups::hints::MgidHints::default(),
             job: None,
             complete_at: None,
+            tree: None,
+            operation_bytes: None,
             token: None,
         },
         process: ProcessName::new("p").unwrap(),

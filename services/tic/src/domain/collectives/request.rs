@@ -4,6 +4,8 @@ use fabricast_collectives::{Operation, Quota, ReservationId};
 use fabricast_groups::names::{EndpointName, GroupName};
 use fabricast_topology::EndpointId;
 
+use crate::domain::collectives::member_trees::MeasuredConstants;
+
 /// Gives a collective of a group its trees; one that exists is returned if it is the same.
 #[derive(Clone, Debug)]
 pub(crate) struct CreateCollective {
@@ -61,3 +63,11 @@ pub(crate) struct HolderName {
     pub(crate) tenant: String,
     pub(crate) job: Option<String>,
 }
+
+/// Takes measured constants for the trees of new groups, or forgets them.
+#[derive(Clone, Debug)]
+pub(crate) struct SetConstants(pub(crate) Option<MeasuredConstants>);
+
+/// Reads these constants.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ViewConstants;

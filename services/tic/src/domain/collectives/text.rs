@@ -9,11 +9,15 @@ use fabricast_collectives::{
 use fabricast_topology::SwitchId;
 use serde::{Deserialize, Serialize};
 
+use crate::domain::collectives::member_trees::MeasuredConstants;
+
 /// Texts by key, without the common prefix.
 pub(crate) type Texts = BTreeMap<String, Arc<str>>;
 
 /// Key of what belongs to no single collective.
 pub(super) const LEDGER: &str = "ledger";
+/// Key of the constants that were measured.
+pub(super) const MEASURED: &str = "measured";
 /// Prefix of the key of a collective, before its name.
 pub(super) const COLLECTIVE: &str = "by-name/";
 
@@ -71,6 +75,8 @@ pub(super) struct Ledger {
 pub(crate) fn check(key: &str, text: &str) -> Option<Result<(), serde_json::Error>> {
     if key == LEDGER {
         Some(serde_json::from_str::<Ledger>(text).map(drop))
+    } else if key == MEASURED {
+        Some(serde_json::from_str::<MeasuredConstants>(text).map(drop))
     } else if key.starts_with(COLLECTIVE) {
         Some(serde_json::from_str::<Record>(text).map(drop))
     } else {
