@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use fabricast_groups::directory::Directory;
 use fabricast_groups::operating::Phase;
 use fabricast_groups::record::{MemberRecord, NodeState};
-use fabricast_groups::tree;
 use fabricast_groups::{Gn, Pn};
 
 use crate::node::{index_of, name};
@@ -76,7 +75,7 @@ fn group_agrees(world: &World, directory: &Directory, gn: Gn) {
     assert_eq!(at_agent, members, "G2: the agent's table is the TIC's");
     let live: BTreeSet<Pn> = members.iter().map(|member| member.pn).collect();
     for (view, position) in &members_there {
-        let place = tree::position(position.pn, &live).expect("it is live");
+        let place = group.tree.position(position.pn, &live).expect("it is live");
         assert_eq!(position.parent.as_ref().map(|at| at.pn), place.parent);
         assert_eq!(position.children.iter().map(|at| at.pn).collect::<Vec<_>>(), place.children);
         let node = &world.nodes[index_of(&view.member.node)];

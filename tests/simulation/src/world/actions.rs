@@ -10,6 +10,7 @@ use fabricast_groups::command::{
 use fabricast_groups::names::{EndpointName, GroupName, ProcessName, RequestId};
 use fabricast_groups::operating::{JoinCall, LeaveCall};
 use fabricast_groups::record::{Route, RouteReason, RouteState};
+use fabricast_groups::tree::TreeShape;
 use fabricast_topology::SplitMix;
 
 use super::World;
@@ -202,5 +203,10 @@ impl World {
 
 fn spec(group: &str) -> GroupSpec {
     let name = GroupName::new(group).expect("a good name");
-    GroupSpec { persistent: group == "g0", ..GroupSpec::new(name) }
+    let tree = match group {
+        "g1" => Some(TreeShape::KNomial { width: 3 }),
+        "g2" => Some(TreeShape::Hierarchical { width: 2, block: 2 }),
+        _ => None,
+    };
+    GroupSpec { persistent: group == "g0", tree, ..GroupSpec::new(name) }
 }
