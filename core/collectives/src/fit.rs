@@ -83,6 +83,16 @@ pub fn fit(
     path_links: f64,
     given: &[(Term, f64)],
 ) -> Result<Fit, FitError> {
+    weighted(measurements, path_links, given, |_| 1.0)
+}
+
+/// Fits with a weight for the error of each measurement.
+fn weighted(
+    measurements: &[Measurement],
+    path_links: f64,
+    given: &[(Term, f64)],
+    weight: fn(&Measurement) -> f64,
+) -> Result<Fit, FitError> {
     check(measurements, path_links, given)?;
     let mut parameters = CostParameters::free(path_links);
     given.iter().for_each(|(term, value)| parameters.set(*term, *value));
@@ -92,7 +102,7 @@ pub fn fit(
     if measurements.len() <= free.len() {
         return Err(FitError::TooFew { have: measurements.len(), terms: free.len() });
     }
-    let problem = Problem::new(measurements, &parameters);
+    let problem = Problem::new(measurements, &parameters, weight);
     let undetermined = problem.undetermined(&free);
     if !undetermined.is_empty() {
         return Err(FitError::Undetermined { terms: undetermined });
@@ -108,8 +118,10 @@ pub fn fit(
         .map(|measured| measured.seconds * 1e6 - modelled_us(&parameters, measured))
         .collect();
     let unexplained: f64 = residuals_us.iter().map(|residual| residual * residual).sum();
+    let weighed = measurements.iter().zip(&residuals_us).map(|(one, left)| weight(one) * left);
+    let weighed: f64 = weighed.map(|left| left * left).sum();
     Ok(Fit {
-        standard_errors: problem.standard_errors(&free, unexplained),
+        standard_errors: problem.standard_errors(&free, weighed),
         r_squared: explained(measurements, unexplained),
         held_at_zero,
         residuals_us,
@@ -126,8 +138,12 @@ const DEFAULTS: [(Term, f64); 4] = [
     (Term::Reduce, 0.000_2),
 ];
 
-/// Fits the model as [`fit`] does, and gives terms that it would hold at 0 a stated default: with
-/// bytes that cost nothing, no size would change a tree. Returns these terms, too.
+/// Fits the model as [`fit`] does, and then gives terms that are held at 0 a stated default: with
+/// bytes that cost nothing, no size would change a tree. Returns these terms, too; residuals are
+/// those of the fit.
+///
+/// Errors count relative to the times, which differ by a factor of thousands on a running system:
+/// otherwise those of the longest messages alone would decide.
 ///
 /// # Errors
 ///
@@ -136,15 +152,16 @@ pub fn fit_above_zero(
     measurements: &[Measurement],
     path_links: f64,
 ) -> Result<(Fit, Vec<Term>), FitError> {
-    let mut given: Vec<(Term, f64)> = Vec::new();
-    loop {
-        let found = fit(measurements, path_links, &given)?;
-        let is_zero = |term: &Term| found.held_at_zero.contains(term);
-        match DEFAULTS.iter().find(|(term, _)| is_zero(term)) {
-            Some(default) => given.push(*default),
-            None => return Ok((found, given.into_iter().map(|(term, _)| term).collect())),
-        }
+    // Nothing is measured in less than a nanosecond.
+    let relative = |one: &Measurement| 1e-6 / one.seconds.max(1e-9);
+    let mut found = weighted(measurements, path_links, &[], relative)?;
+    let mut defaults = Vec::new();
+    for (term, value) in DEFAULTS.into_iter().filter(|(term, _)| found.held_at_zero.contains(term))
+    {
+        found.parameters.set(term, value);
+        defaults.push(term);
     }
+    Ok((found, defaults))
 }
 
 fn check(measurements: &[Measurement], links: f64, given: &[(Term, f64)]) -> Result<(), FitError> {
@@ -184,8 +201,15 @@ struct Problem {
 }
 
 impl Problem {
-    fn new(measurements: &[Measurement], given: &CostParameters) -> Self {
-        let rows = || measurements.iter().map(|measured| row(measured, given.path_links));
+    fn new(
+        measurements: &[Measurement],
+        given: &CostParameters,
+        weight: fn(&Measurement) -> f64,
+    ) -> Self {
+        let rows = || {
+            let row = |measured| row(measured, given.path_links).map(|one| one * weight(measured));
+            measurements.iter().map(row)
+        };
         let mut scale = [0.0; TERMS];
         for row in rows() {
             for (scale, value) in scale.iter_mut().zip(row) {
@@ -197,6 +221,7 @@ impl Problem {
             Self { gram: [[0.0; TERMS]; TERMS], right: [0.0; TERMS], scale, count: 0.0 };
         for (measured, row) in measurements.iter().zip(rows()) {
             let rest = measured.seconds * 1e6 - modelled_us(given, measured);
+            let rest = rest * weight(measured);
             let unit =
                 |index: usize| if scale[index] > 0.0 { row[index] / scale[index] } else { 0.0 };
             for i in 0..TERMS {

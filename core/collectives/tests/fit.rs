@@ -214,3 +214,30 @@ fn bytes_that_cost_nothing_get_a_stated_default() {
     let (_, defaults) = fit_above_zero(&measured(&designs(), &paid, 0.0, 1), LINKS).unwrap();
     assert_eq!(defaults, []);
 }
+
+/// Times of long operations are off by more than short ones take altogether.
+#[test]
+fn errors_in_proportion_to_the_time_leave_the_terms_of_short_operations() {
+    let truth = CostParameters {
+        path_links: LINKS,
+        link_us: 15.0,
+        matching_us: 10.0,
+        store_us_per_byte: 0.01,
+        reduce_us_per_byte: 0.02,
+        software_us: 40.0,
+    };
+    let exact = measured(&designs(), &truth, 0.0, 1);
+    let drawn =
+        measured(&vec![Measurement { seconds: 0.0, ..exact[0] }; exact.len()], &truth, 1.0, 3);
+    let base = drawn.iter().map(|one| one.seconds).sum::<f64>() / 360.0;
+    let noisy = exact.iter().zip(&drawn);
+    let noisy = noisy.map(|(one, draw)| {
+        let off = (draw.seconds - base) * 1e6;
+        Measurement { seconds: one.seconds * (1.0 + 0.05 * off), ..*one }
+    });
+    let (found, defaults) = fit_above_zero(&noisy.collect::<Vec<_>>(), LINKS).unwrap();
+    let near = |value: f64, wanted: f64| (value - wanted).abs() < 0.1 * wanted;
+    let CostParameters { link_us, matching_us, .. } = found.parameters;
+    assert!(near(link_us, 15.0) && near(matching_us, 10.0), "{:?}", found.parameters);
+    assert_eq!(defaults, []);
+}
