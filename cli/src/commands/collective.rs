@@ -1,7 +1,9 @@
 //! `fabricast collective`: trees for collective operations.
 
+mod constants;
 mod cost;
 mod fit;
+mod live;
 mod model;
 mod plan;
 mod run;
@@ -25,6 +27,8 @@ pub(crate) enum CollectiveCommand {
     Cost(cost::CostArgs),
     /// Fit the constants of the cost model to measured times.
     Fit(fit::FitArgs),
+    /// Show the constants that `fit --live` has measured, by which new groups get their trees.
+    Constants(constants::ConstantsArgs),
     /// Build the tree of a collective over some endpoints, and print why it is of this kind.
     Tree(tree::TreeArgs),
     /// Allocate trees for all groups in turn, without a running control plane.
@@ -70,6 +74,7 @@ impl Run for CollectiveCommand {
         match self {
             Self::Cost(args) => cost::run(&args, format),
             Self::Fit(args) => fit::run(&args, format),
+            Self::Constants(args) => block_on(constants::run(args, format)),
             Self::Tree(args) => tree::run(&args, format),
             Self::Plan(args) => plan::run(&args, format),
             Self::Create(args) => block_on(running::create(args, format)),

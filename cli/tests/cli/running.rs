@@ -2,6 +2,8 @@
 
 #[path = "running/batches.rs"]
 mod batches;
+#[path = "running/constants.rs"]
+mod constants;
 #[path = "running/copies.rs"]
 mod copies;
 #[path = "running/drift.rs"]
@@ -160,6 +162,7 @@ fn everything_is_driven_from_the_command_line() {
     maintenance::nodes_are_drained_and_resumed(&up);
     maintenance::links_are_drained_and_resumed(&up, "jobs/1");
     maintenance::groups_are_rebalanced(&up);
+    constants::constants_are_measured_and_forgotten(&up);
     nodes_die_and_return(&up);
     a_node_that_comes_and_goes_is_suppressed(&up);
     files_of_groups_are_formed_or_refused_whole(&up);

@@ -142,8 +142,8 @@ pub struct GroupSpec {
     pub complete_at: Option<NonZeroU32>,
     /// Shape of its unicast tree; `None` for the default. Ignored if the group exists.
     pub tree: Option<TreeShape>,
-    /// Bytes of the operations that matter most, for a policy that chooses the shape. Ignored if the
-    /// group exists.
+    /// Bytes of the operations that matter most, for who chooses the shape. Ignored if the group
+    /// exists.
     pub operation_bytes: Option<u32>,
     /// Token of the job that the group belongs to; needed if a share is reserved for the job.
     pub token: Option<JobToken>,
