@@ -44,7 +44,7 @@ async fn open(cluster: &Cluster, group: &v1::Group, nodes: &[String]) -> Vec<Mem
         let mut home = cluster.client.home(node);
         let mut membership = v1::Membership::default();
         eventually("the agent knows the member's place", async || {
-            let request = v1::ListMembershipsRequest { node: node.clone(), ..Default::default() };
+            let request = v1::ListMembershipsRequest { node: node.clone() };
             let held = home.list_memberships(request).await.unwrap().into_inner().memberships;
             let found = held.into_iter().find(|one| one.gn == group.gn && one.position.is_some());
             membership = found.ok_or_else(|| node.clone())?;
