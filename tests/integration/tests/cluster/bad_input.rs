@@ -87,7 +87,7 @@ impl Fault {
 }
 
 /// Sends one message; answers what came first: an answer, the end, or a refusal.
-async fn call(
+pub(crate) async fn call(
     channel: &Channel,
     method: &MethodDescriptor,
     message: Vec<u8>,

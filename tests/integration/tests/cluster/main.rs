@@ -15,6 +15,7 @@ mod drains;
 mod drift;
 mod driver;
 mod engines;
+mod extremes;
 mod failures;
 mod fault_tolerance;
 mod groups;

@@ -1,0 +1,235 @@
+//! The least and the greatest numbers in every 64-bit field of the calls of route services, switch
+//! agents and the fabric: none of them may shut out what comes after, also not after a restart.
+//!
+//! The calls and their fields are taken from the descriptors. All other fields name things that
+//! there are, so that a call gets as far as it can.
+
+use std::collections::BTreeMap;
+
+use fabricast_integration::{Cluster, Layout, MANAGEMENT_KEY, Traffic, soon};
+use fabricast_proto::FILE_DESCRIPTOR_SET;
+use fabricast_proto::v1;
+use fabricast_proto::v1::disturb_switch_request::Disturbance;
+use fabricast_proto::v1::element::Kind as Element;
+use fabricast_topology::Faults;
+use prost::Message;
+use prost_reflect::{
+    DescriptorPool, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor,
+    Value,
+};
+
+use crate::bad_input::{call, channel};
+
+const NUMBERS: [u64; 4] = [0, 1, 1 << 63, u64::MAX];
+const DEPTH: usize = 6;
+/// Services that are tried. The TIC has a test of its own.
+const SERVICES: [&str; 6] = [
+    "RouteService",
+    "CollectiveAgentService",
+    "SwitchAgentService",
+    "SwitchAggregationService",
+    "FabricService",
+    "FabricAggregationService",
+];
+
+/// Values of fields by name that a call accepts.
+#[derive(Debug)]
+struct Real {
+    texts: BTreeMap<&'static str, String>,
+    numbers: BTreeMap<&'static str, u64>,
+}
+
+impl Real {
+    async fn of(cluster: &Cluster) -> Self {
+        let client = &cluster.client;
+        let group = client.group("g").await;
+        let node = client.node("n0").await.unwrap();
+        let member = group.members.iter().find(|member| member.node == "n0").unwrap();
+        let graph = &cluster.layout.graph;
+        let switch = graph.switch_name(graph.switches().next().unwrap()).to_owned();
+        let fences = client.tables().await.into_iter().filter_map(|table| table.fence);
+        let term = fences.map(|fence| fence.term).filter(|term| *term < 1 << 32).max();
+        let texts = [
+            ("node", "n0".to_owned()),
+            ("agent_node", group.agent_node.clone()),
+            ("agent", group.agent_node.clone()),
+            ("group", "g".to_owned()),
+            ("process", "p0".to_owned()),
+            ("switch_name", switch),
+            ("endpoint", node.endpoints[0].clone()),
+            ("address", node.address.clone()),
+            ("management_key", MANAGEMENT_KEY.to_owned()),
+        ];
+        let numbers = [
+            ("gn", group.gn),
+            ("epoch", group.epoch),
+            ("pn", member.pn.into()),
+            ("incarnation", node.incarnation),
+            ("joined_revision", member.joined_revision),
+            ("term", term.unwrap_or(1)),
+            ("generation", 1),
+            ("version", 1),
+            ("mgid", group.mgid.into()),
+        ];
+        Self { texts: texts.into_iter().collect(), numbers: numbers.into_iter().collect() }
+    }
+
+    fn message(
+        &self,
+        descriptor: &MessageDescriptor,
+        at: &Extreme<'_>,
+        depth: usize,
+    ) -> DynamicMessage {
+        let mut message = DynamicMessage::new(descriptor.clone());
+        for field in descriptor.fields() {
+            let path = at.path.split_first().filter(|(first, _)| **first == field.number());
+            let is_chosen = field.containing_oneof().is_none_or(|choice| {
+                choice.fields().count() == 1
+                    || choice.fields().all(|one| one.number() >= field.number())
+            });
+            let is_deep = depth == 0 && matches!(field.kind(), Kind::Message(_));
+            if path.is_none() && (!is_chosen || is_deep) {
+                continue;
+            }
+            // The alternative that leads to the number is set last, and so stays.
+            let rest = path.map(|(_, rest)| Extreme { path: rest, ..*at });
+            let value = self.value(&field, rest.as_ref(), at, depth);
+            let value = if field.is_list() { Value::List(vec![value]) } else { value };
+            let chosen_else = at.path.first().is_some_and(|first| {
+                field.number() != *first
+                    && field
+                        .containing_oneof()
+                        .is_some_and(|choice| choice.fields().any(|one| one.number() == *first))
+            });
+            if !chosen_else {
+                message.set_field(&field, value);
+            }
+        }
+        message
+    }
+
+    fn value(
+        &self,
+        field: &FieldDescriptor,
+        rest: Option<&Extreme<'_>>,
+        at: &Extreme<'_>,
+        depth: usize,
+    ) -> Value {
+        let known = self.numbers.get(field.name()).copied().unwrap_or(1);
+        let number = rest.filter(|rest| rest.path.is_empty()).map_or(known, |rest| rest.number);
+        match field.kind() {
+            Kind::Message(inner) => {
+                let nothing = Extreme { path: &[], ..*at };
+                Value::Message(self.message(
+                    &inner,
+                    rest.unwrap_or(&nothing),
+                    depth.saturating_sub(1),
+                ))
+            }
+            Kind::String => {
+                let name = field.name().trim_end_matches('s');
+                Value::String(self.texts.get(name).cloned().unwrap_or_else(|| "x".to_owned()))
+            }
+            Kind::Bytes => Value::Bytes(vec![7].into()),
+            Kind::Bool => Value::Bool(false),
+            Kind::Enum(_) => Value::EnumNumber(1),
+            Kind::Uint32 | Kind::Fixed32 => Value::U32(u32::try_from(known).unwrap_or(1)),
+            Kind::Uint64 | Kind::Fixed64 => Value::U64(number),
+            Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => Value::I32(1),
+            Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => Value::I64(number.cast_signed()),
+            Kind::Float => Value::F32(1.0),
+            Kind::Double => Value::F64(1.0),
+        }
+    }
+}
+
+/// A number in one field.
+#[derive(Clone, Copy, Debug)]
+struct Extreme<'a> {
+    /// Numbers of the fields that lead to it.
+    path: &'a [u32],
+    number: u64,
+}
+
+/// Paths of all 64-bit fields of a message.
+fn paths(descriptor: &MessageDescriptor, depth: usize) -> Vec<Vec<u32>> {
+    let of_field = |field: FieldDescriptor| match field.kind() {
+        Kind::Message(inner) if depth > 0 => paths(&inner, depth - 1)
+            .into_iter()
+            .map(|path| [vec![field.number()], path].concat())
+            .collect(),
+        Kind::Uint64 | Kind::Int64 | Kind::Sint64 | Kind::Fixed64 | Kind::Sfixed64 => {
+            vec![vec![field.number()]]
+        }
+        _ => Vec::new(),
+    };
+    descriptor.fields().flat_map(of_field).collect()
+}
+
+fn methods() -> Vec<MethodDescriptor> {
+    let pool = DescriptorPool::decode(FILE_DESCRIPTOR_SET).unwrap();
+    let services: Vec<_> =
+        pool.services().filter(|service| SERVICES.contains(&service.name())).collect();
+    assert_eq!(services.len(), SERVICES.len());
+    services.iter().flat_map(|service| service.methods().collect::<Vec<_>>()).collect()
+}
+
+/// Sends a number in every field, one after the other. Most are refused; what counts is how the
+/// parts work afterwards. Returns the number of calls.
+async fn send_all(cluster: &Cluster, number: u64) -> usize {
+    let mut count = 0;
+    for method in methods() {
+        let channel = channel(cluster, method.parent_service().name());
+        for path in paths(&method.input(), DEPTH) {
+            let real = Real::of(cluster).await;
+            let extreme = Extreme { path: &path, number };
+            let message = real.message(&method.input(), &extreme, DEPTH);
+            let _ = soon(call(&channel, &method, message.encode_to_vec())).await;
+            count += 1;
+        }
+    }
+    count
+}
+
+/// What an administrator does against a fence that switches have taken from a holder of the
+/// management key: a power cycle, after which they have none.
+async fn repair(cluster: &Cluster) {
+    let (client, graph) = (&cluster.client, &cluster.layout.graph);
+    for switch in graph.switches() {
+        let name = graph.switch_name(switch).to_owned();
+        let usual = v1::DisturbSwitchRequest {
+            switch_name: name.clone(),
+            disturbance: Some(Disturbance::Programming(v1::Programming::default())),
+        };
+        client.fabric().disturb_switch(usual).await.unwrap();
+        let element = || Some(v1::Element { kind: Some(Element::SwitchName(name.clone())) });
+        let failed = v1::FailElementRequest { element: element() };
+        client.fabric().fail_element(failed).await.unwrap();
+        let healed = v1::HealElementRequest { element: element() };
+        client.fabric().heal_element(healed).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn no_number_to_switches_or_their_agents_shuts_out_later_ones() {
+    let mut cluster = Cluster::start(Layout::leaf_spine()).await;
+    cluster.client.join_all("g", &["n0", "n6", "n12"]).await;
+    let traffic = Traffic::listen(&cluster.client).await;
+    cluster.is_whole(&traffic, &Faults::new()).await;
+    for number in NUMBERS {
+        let count = send_all(&cluster, number).await;
+        assert!(count >= 15, "{count} calls");
+        repair(&cluster).await;
+        cluster.client.join_all("g", &["n0", "n6", "n12"]).await;
+        cluster.client.join_all(&format!("after {number}"), &["n3", "n9"]).await;
+        cluster.is_whole(&traffic, &Faults::new()).await;
+        cluster.router.stop().await;
+        cluster.router.restart().await;
+        for agent in &mut cluster.switches {
+            agent.stop().await;
+            agent.restart().await;
+        }
+        cluster.client.join_all(&format!("restarted {number}"), &["n0", "n9"]).await;
+        cluster.is_whole(&traffic, &Faults::new()).await;
+    }
+}
