@@ -5,8 +5,9 @@
 //! lists and texts will take: elements, numbers at their decoded size, and the room that lists have
 //! for more. A message is refused once that is more than [`scan::FACTOR`] times its length and more
 //! than [`scan::FREE_BYTES`]. What a message may take, its client is charged with:
-//! [`RequestBytes`] holds its length, or a quarter of its memory if that is more. Sizes are computed
-//! from the descriptors, so that every message of every call is bounded without a list to keep.
+//! [`RequestBytes`] holds its length, or a quarter of its memory if that is more. Sizes are
+//! computed from the descriptors, so that every message of every call is bounded without a list to
+//! keep.
 //! Calls whose messages do not arrive in time are ended.
 
 use std::pin::Pin;

@@ -191,7 +191,7 @@ async fn send_all(cluster: &Cluster, number: u64) -> usize {
     count
 }
 
-/// What an administrator does against a fence that switches have taken from a holder of the
+/// The remedy of an administrator against a fence that switches have taken from a holder of the
 /// management key: a power cycle, after which they have none.
 async fn repair(cluster: &Cluster) {
     let (client, graph) = (&cluster.client, &cluster.layout.graph);
