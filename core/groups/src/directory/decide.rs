@@ -104,11 +104,12 @@ fn register(draft: &mut Draft<'_>, asked: &RegisterNode) -> Result<Answer, Refus
         }
         return Ok(Answer::Suppressed(record, until));
     }
+    let first = directory.first_incarnation;
     let node = NodeRecord {
         name: asked.name.clone(),
         address: asked.address.clone(),
         endpoints: asked.endpoints.clone(),
-        incarnation: before.map_or(directory.first_incarnation, |node| node.incarnation.next()),
+        incarnation: before.map_or(first, |node| node.incarnation.next().max(first)),
         start_id: asked.start_id,
         state: NodeState::Up,
         flaps,

@@ -30,6 +30,11 @@ impl Directory {
         self.nodes.get(name)
     }
 
+    /// Returns the lowest incarnation of nodes that register from now on.
+    pub fn first_incarnation(&self) -> Incarnation {
+        self.first_incarnation
+    }
+
     /// Returns all nodes by name, expelled ones included.
     pub fn nodes(&self) -> impl Iterator<Item = &NodeRecord> {
         self.nodes.values()

@@ -9,15 +9,15 @@
 //! An export is complete and of one revision, even while TICs use the etcd. A file that was cut off
 //! or changed is refused, and so is one whose records contradict each other; an import never
 //! overwrites records. It raises the revision, the epochs of groups, the next group number, the
-//! term of the route service and the numbers of collectives beyond everything that agents and
-//! switches may have seen of records that were lost.
+//! incarnations of nodes that start later, the term of the route service and the numbers of
+//! collectives beyond everything that agents and switches may have seen of records that were lost.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 
 use fabricast_groups::directory::Limits;
-use fabricast_groups::ids::{Epoch, Gn, Revision};
+use fabricast_groups::ids::{Epoch, Gn, Incarnation, Revision};
 use fabricast_groups::record::{Change, GroupRecord};
 use fabricast_rpc::joined;
 use fabricast_store::{Expected, Store, StoreError, StoreLocation, Txn, TxnOutcome};
@@ -283,7 +283,10 @@ pub async fn import(
 fn raise(storage: &Storage, keys: &mut Keys) -> Result<(), BackupError> {
     let Loaded { directory, route_term, .. } = storage.read(keys.clone())?;
     let later = |number: u64| number.saturating_add(STEP);
+    let incarnations = directory.nodes().map(|node| node.incarnation);
+    let incarnation = incarnations.fold(directory.first_incarnation(), Incarnation::max);
     let counters = [
+        Change::FirstIncarnationPut(Incarnation(later(incarnation.0))),
         Change::RevisionPut(Revision(later(directory.revision().0))),
         Change::NextGnPut(Gn(later(directory.next_gn().0))),
     ];

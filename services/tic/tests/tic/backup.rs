@@ -8,7 +8,7 @@ use fabricast_store::{EmbeddedStore, Options, Store, SystemClock, Txn};
 use fabricast_tic::backup::{self, BackupError, Summary};
 
 use crate::choices;
-use crate::harness::Tic;
+use crate::harness::{Tic, registration};
 
 /// A store with some records, and the TIC that uses it.
 async fn filled() -> (Arc<dyn Store>, Tic) {
@@ -46,7 +46,8 @@ async fn a_tic_finds_the_exported_records_in_the_store_they_are_imported_into() 
     let read = backup::import(Arc::clone(&other), &mut file.as_slice()).await.unwrap();
     // Nodes may have seen later revisions of the records that were lost.
     let revision = summary.revision + (1 << 32);
-    assert_eq!(read, Summary { revision, ..summary });
+    let keys = summary.keys + 1; // the lowest incarnation of nodes that start later
+    assert_eq!(read, Summary { revision, keys, ..summary });
     let (again, later) = exported(&other).await;
     assert_eq!(again, read);
     let lines = |file: Vec<u8>| -> BTreeSet<String> {
@@ -70,6 +71,10 @@ async fn a_tic_finds_the_exported_records_in_the_store_they_are_imported_into() 
     assert_eq!(choices::acquire(&copy).await, term + (1 << 32) + 1);
     copy.join("new", 0, "p").await;
     assert_eq!(copy.group("new").await.unwrap().gn, 6 + (1 << 32));
+    let started = registration(0, "127.0.0.1:1", 2);
+    let started = copy.client.clone().register_node(started).await.unwrap().into_inner();
+    assert_eq!(started.node.unwrap().incarnation, 1 + (1 << 32), "it may have started meanwhile");
+    assert_eq!(copy.register(9).await, 1 + (1 << 32));
 }
 
 /// Route services and switches have seen what came after the copy.
