@@ -10,7 +10,7 @@ use fabricast_proto::v1::administration_service_client::AdministrationServiceCli
 use fabricast_proto::{BytesCodec, v1};
 use fabricast_rpc::{
     AskReadiness, Authority, BoundServer, BoundSocket, CertificateFiles, Channel, Limits, Peer,
-    Reason, Security, Services, measured, reason_of, retry_after,
+    Reason, Role, Security, Services, measured, reason_of, retry_after,
 };
 use fabricast_telemetry::metrics::LIMITED;
 use http_body::Frame;
@@ -118,6 +118,26 @@ async fn a_client_that_calls_too_often_is_refused_and_no_other_is() {
     let quiet = known(&ours, "tenant/quiet").peer(&address).unwrap();
     for _ in 0..5 {
         ask(quiet.channel()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn every_role_is_held_to_the_limits() {
+    let ours = authority();
+    let limits = Limits { connections: 100, open_calls: 2, ..FEW };
+    let (address, _serving) = serve(known(&ours, "tic/a").limited(limits));
+    let refusal = |status: Status| reason_of(&status).unwrap_or_default();
+    for role in Role::ALL {
+        let peer = known(&ours, &format!("{}/x", role.word())).peer(&address).unwrap();
+        let _open = [watch(peer.channel()).await.unwrap(), watch(peer.channel()).await.unwrap()];
+        let third = watch(peer.channel()).await.unwrap_err();
+        assert_eq!(refusal(third), Reason::TooManyOpenCalls.text(), "{role:?}");
+        let peer = known(&ours, &format!("{}/y", role.word())).peer(&address).unwrap();
+        for _ in 0..5 {
+            ask(peer.channel()).await.unwrap();
+        }
+        let sixth = ask(peer.channel()).await.unwrap_err();
+        assert_eq!(refusal(sixth), Reason::RateLimited.text(), "{role:?}");
     }
 }
 
