@@ -97,7 +97,7 @@ const OTHERS: [&str; 4] = ["console", "context add", "slurm epilog", "slurm prol
 /// Arguments that a command needs for its first call, although its definition does not say so.
 fn more(words: &[String]) -> &'static [&'static str] {
     match words.join(" ").as_str() {
-        "route verify" => &["--live"],
+        "collective fit" | "route verify" => &["--live"],
         "store export" => &["--out", "copy"],
         "group delete" | "route draw" | "route explain" => &["rows/1"],
         "switch show" => &["S-1"],
