@@ -173,11 +173,12 @@ impl RawMember {
     }
 }
 
-/// Two members that add up two segments of ones, and one whose segments the test calls.
+/// Two members that add up two segments of ones, and one whose segments the test calls. The members
+/// live as long as the groups: one that ended with its own error would fail the others' operation.
 async fn with_a_raw_member(
     cluster: &Cluster,
     survivors: bool,
-) -> (RawMember, Vec<tokio::task::JoinHandle<Result<Vec<u64>, Error>>>) {
+) -> (RawMember, Vec<Group>, Vec<tokio::task::JoinHandle<Result<Vec<u64>, Error>>>) {
     let groups = form(cluster, "g", &["n0", "n9"]).await;
     let raw = RawMember::take_part(cluster, "raw").await;
     for group in &groups {
@@ -187,13 +188,14 @@ async fn with_a_raw_member(
         let group = if survivors { group.among_survivors() } else { group };
         group.all_reduce(Reduction::Sum, &[1_u64; 2 * SEGMENT / 8]).await
     };
-    (raw, groups.into_iter().map(|group| tokio::spawn(add(group))).collect())
+    let running = groups.iter().map(|group| tokio::spawn(add(group.clone()))).collect();
+    (raw, groups, running)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_is_gone_between_two_segments_fails_the_operation() {
     let cluster = Cluster::start(Layout::leaf_spine()).await;
-    let (mut raw, running) = with_a_raw_member(&cluster, false).await;
+    let (mut raw, _members, running) = with_a_raw_member(&cluster, false).await;
     let first = raw.add(0, v1::FailurePolicy::Fail).await.unwrap();
     assert_eq!(first.participants, [0, 1, 2]);
     assert_eq!(first.longest_contribution_bytes, SEGMENT as u64);
@@ -207,7 +209,7 @@ async fn a_member_that_is_gone_between_two_segments_fails_the_operation() {
 #[tokio::test(flavor = "multi_thread")]
 async fn survivors_begin_again_without_the_first_segments_of_a_member_that_is_gone() {
     let cluster = Cluster::start(Layout::leaf_spine()).await;
-    let (mut raw, running) = with_a_raw_member(&cluster, true).await;
+    let (mut raw, _members, running) = with_a_raw_member(&cluster, true).await;
     raw.add(0, v1::FailurePolicy::Survivors).await.unwrap();
     drop(raw);
     for one in running {
@@ -219,7 +221,7 @@ async fn survivors_begin_again_without_the_first_segments_of_a_member_that_is_go
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_begins_while_others_are_at_the_next_segment_gets_an_error_like_them() {
     let cluster = Cluster::start(Layout::leaf_spine()).await;
-    let (mut raw, running) = with_a_raw_member(&cluster, false).await;
+    let (mut raw, _members, running) = with_a_raw_member(&cluster, false).await;
     raw.add(0, v1::FailurePolicy::Fail).await.unwrap();
     let refused = raw.add(0, v1::FailurePolicy::Fail).await.unwrap_err();
     assert_eq!(reason_of(&refused).unwrap(), "OPERATIONS_DIFFER");
