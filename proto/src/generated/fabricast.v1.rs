@@ -10383,8 +10383,7 @@ pub mod operating_agent_service_client {
         /// 10 s for the member, and as long for the others.
         /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
         /// INVALID_ARGUMENT / COLLECTIVE_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED, NOT_FOUND /
-        /// NOT_A_MEMBER, FAILED_PRECONDITION / TAKES_PART_ALREADY, and those of
-        /// ProcessService.RunOperation.
+        /// NOT_A_MEMBER, ALREADY_EXISTS / SEAT_TAKEN, and those of ProcessService.RunOperation.
         pub async fn measure_operations(
             &mut self,
             request: impl tonic::IntoRequest<super::MeasureOperationsRequest>,
@@ -10575,8 +10574,7 @@ pub mod operating_agent_service_server {
         /// 10 s for the member, and as long for the others.
         /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
         /// INVALID_ARGUMENT / COLLECTIVE_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED, NOT_FOUND /
-        /// NOT_A_MEMBER, FAILED_PRECONDITION / TAKES_PART_ALREADY, and those of
-        /// ProcessService.RunOperation.
+        /// NOT_A_MEMBER, ALREADY_EXISTS / SEAT_TAKEN, and those of ProcessService.RunOperation.
         async fn measure_operations(
             &self,
             request: tonic::Request<super::MeasureOperationsRequest>,
