@@ -137,7 +137,7 @@ async fn until_leading(tic: &Tic) {
 }
 
 /// Waits until the health of a TIC is this.
-pub(crate) async fn until_serving(tic: &Tic, serving: bool) {
+async fn until_serving(tic: &Tic, serving: bool) {
     let peer = fabricast_rpc::Peer::new(&tic.address).unwrap();
     while peer.is_serving("fabricast.v1.TicService").await.unwrap() != serving {
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -14,7 +14,6 @@ use tokio::sync::mpsc;
 use tonic::Code;
 
 use crate::choices;
-use crate::cluster::until_serving;
 use crate::harness::{Tic, endpoint, join, leave, link, reason, switch};
 
 #[tokio::test]
@@ -93,7 +92,6 @@ const REFUSES: u8 = 1;
 const LOSES: u8 = 2;
 const WRITES_BUT_SAYS_IT_DID_NOT: u8 = 3;
 const IS_FULL: u8 = 4;
-const STANDS_STILL: u8 = 5;
 
 /// A store whose transactions can fail.
 struct Failing {
@@ -137,9 +135,6 @@ impl Store for Failing {
         self.inner.revision().await
     }
     async fn txn(&self, txn: Txn) -> Result<TxnOutcome, StoreError> {
-        while self.mode.load(Ordering::SeqCst) == STANDS_STILL {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
         let mode = self.mode.load(Ordering::SeqCst);
         if mode == IS_FULL && txn.needs_space() {
             self.had_no_space.fetch_add(1, Ordering::SeqCst);
@@ -170,34 +165,6 @@ impl Store for Failing {
     }
     async fn compact(&self, revision: u64) -> Result<(), StoreError> {
         self.inner.compact(revision).await
-    }
-}
-
-#[tokio::test]
-async fn a_tic_whose_queue_is_full_is_not_ready() {
-    let store = Failing::new();
-    let mut setup = crate::harness::setup(fabricast_tic::StoreLocation::Memory);
-    setup.order_queue = 4;
-    let bound = fabricast_tic::App::bind_with_store(setup, Arc::<Failing>::clone(&store)).await;
-    let tic = Tic::run(bound.unwrap());
-    tic.register(0).await;
-    until_serving(&tic, true).await;
-    store.set(STANDS_STILL);
-    // One is written, four wait, and one more is refused.
-    let joins: Vec<_> = (0..6)
-        .map(|number| {
-            let mut client = tic.client.clone();
-            let join = join("g", 0, &format!("p{number}"));
-            tokio::spawn(async move { client.join_group(join).await })
-        })
-        .collect();
-    until_serving(&tic, false).await;
-    store.set(WORKS);
-    until_serving(&tic, true).await;
-    for join in joins {
-        if let Err(refused) = join.await.unwrap() {
-            assert_eq!(reason(&refused), "LIMIT_REACHED");
-        }
     }
 }
 
