@@ -7447,7 +7447,8 @@ pub mod group_batch_service_client {
         /// under the same request id: nothing is formed twice, and nobody who has left since is brought
         /// back. Nothing is formed if the check finds anything; the message names the group and the field.
         /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
-        /// TREE_INVALID, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION,
+        /// TREE_INVALID, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_NODE,
+        /// FAILED_PRECONDITION / STALE_INCARNATION,
         /// ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT /
         /// MGID_OUT_OF_RANGE, ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE,
         /// INVALID_ARGUMENT / REQUEST_ID_REUSED, and those of TicService.JoinGroup of a group of a job.
@@ -7583,7 +7584,8 @@ pub mod group_batch_service_server {
         /// under the same request id: nothing is formed twice, and nobody who has left since is brought
         /// back. Nothing is formed if the check finds anything; the message names the group and the field.
         /// Errors: INVALID_ARGUMENT / FIELD_MISSING, INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT /
-        /// TREE_INVALID, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_NODE, FAILED_PRECONDITION / STALE_INCARNATION,
+        /// TREE_INVALID, INVALID_ARGUMENT / UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_NODE,
+        /// FAILED_PRECONDITION / STALE_INCARNATION,
         /// ALREADY_EXISTS / MGID_IN_USE, UNAVAILABLE / MGID_NOT_CLEAN, INVALID_ARGUMENT /
         /// MGID_OUT_OF_RANGE, ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE,
         /// INVALID_ARGUMENT / REQUEST_ID_REUSED, and those of TicService.JoinGroup of a group of a job.
