@@ -48,6 +48,10 @@ impl Cluster {
 
     /// Does something while a process joins and leaves: a cluster at rest has no spans.
     fn while_joining(&self, sandbox: &Sandbox, act: impl FnOnce()) {
+        // With members that stay, the group has a route all the time.
+        for node in ["h1", "h2"] {
+            self.agent.ok(sandbox, &["group", "join", "g", "--node", node]);
+        }
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -61,6 +65,9 @@ impl Cluster {
             let _end = OnDrop(&is_over);
             act();
         });
+        for node in ["h1", "h2"] {
+            self.agent.ok(sandbox, &["group", "leave", "g", "--node", node]);
+        }
     }
 
     fn signal_agent(&self, signal: &str) {
