@@ -23,7 +23,9 @@ use crate::detector::{Detector, DetectorOutput};
 use crate::directory::{HostedGroup, MemberView, Verdict};
 use crate::fetches::PendingFetches;
 use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision, Version};
-use crate::message::{AgentRefusal, Deregister, OaReport, OaReportReply, PositionUpdate, Register};
+use crate::message::{
+    AgentRefusal, Deregister, MAX_VERSION, OaReport, OaReportReply, PositionUpdate, Register,
+};
 use crate::names::{Address, NodeName};
 use crate::record::{Colors, GroupRecord};
 
@@ -204,6 +206,14 @@ impl GaHost {
                 continue;
             };
             state.is_known = true;
+            if status.epoch == agent.record.epoch
+                && status.version > state.version
+                && status.version < MAX_VERSION
+            {
+                // Somebody else gave it that version, and it accepts no lower one. Other members
+                // are not concerned, since a node may also report what is not so.
+                state.version = status.version.next();
+            }
             if status.epoch != agent.record.epoch || status.version != state.version {
                 reply.positions.extend(self.position(gn, pn));
             } else if let Some(due) = state.resend_at.take() {

@@ -160,6 +160,9 @@ pub enum AgentRefusal {
     },
 }
 
+/// Highest version that an operating agent accepts. Group agents count from 1 and never come so far.
+pub const MAX_VERSION: Version = Version(1 << 62);
+
 /// Refusal of a position by an operating agent.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PositionRefusal {
@@ -194,5 +197,13 @@ pub enum PositionRefusal {
         gn: Gn,
         /// Epoch of the sender.
         given: Epoch,
+    },
+    /// No agent gives such a version.
+    #[error("a position of group {gn} has version {given}, above {MAX_VERSION}")]
+    VersionOutOfRange {
+        /// Number of the group.
+        gn: Gn,
+        /// Version of the position.
+        given: Version,
     },
 }

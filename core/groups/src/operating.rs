@@ -29,8 +29,8 @@ use crate::directory::{GroupSnapshot, MemberView};
 use crate::fetches::PendingFetches;
 use crate::ids::{Gn, Incarnation, Moment, Pn, Revision};
 use crate::message::{
-    AgentRefusal, Deregister, MembershipStatus, OaReport, OaReportReply, PositionRefusal,
-    PositionUpdate, Register,
+    AgentRefusal, Deregister, MAX_VERSION, MembershipStatus, OaReport, OaReportReply,
+    PositionRefusal, PositionUpdate, Register,
 };
 use crate::names::{Address, EndpointName, GroupName, NodeName, ProcessName};
 use crate::record::{GroupRecord, MemberRecord};
@@ -204,6 +204,9 @@ impl Oa {
         if given > known || !may_speak_for(&membership.agent) {
             self.fetch(now, gn); // the TIC knows the agent
             return Err(PositionRefusal::UnknownAgent { gn, given });
+        }
+        if update.version > MAX_VERSION {
+            return Err(PositionRefusal::VersionOutOfRange { gn, given: update.version });
         }
         let held = membership.position.as_ref().map(|held| (held.epoch, held.version));
         if held < Some((given, update.version)) {

@@ -129,6 +129,20 @@ fn an_appointed_agent_sends_every_position_until_a_report_confirms_it() {
 }
 
 #[test]
+fn a_member_that_holds_a_version_of_somebody_else_gets_a_higher_one() {
+    let mut host = host(&[view(0, 0, 1), view(1, 1, 2)]);
+    drain(&mut host, at(0));
+    let forged = 1 << 40;
+    let answer = host.report(at(1), &report(1, &[(1, 2, forged)]));
+    assert_eq!(answer.positions[0].version, Version(forged + 1));
+    assert!(host.report(at(2), &report(1, &[(1, 2, forged + 1)])).is_empty(), "it has that now");
+    // No report brings the agent near the end of its numbers.
+    host.report(at(3), &report(1, &[(1, 2, u64::MAX)]));
+    host.register(at(3), &register(2, view(2, 2, 11))).unwrap();
+    assert!(host.query(GN).unwrap().1.iter().all(|(_, place)| place.version.0 <= forged + 1));
+}
+
+#[test]
 fn a_position_carries_the_membership_until_the_node_is_known_to_have_it() {
     let mut host = host(&[view(0, 0, 1), view(1, 1, 2)]);
     let enrolled = |outputs: &[GaOutput]| -> Vec<Option<(Revision, Address)>> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::command::GroupSpec;
 use crate::ids::{Epoch, Version};
-use crate::message::{Neighbor, PositionRefusal, PositionUpdate};
+use crate::message::{MAX_VERSION, Neighbor, PositionRefusal, PositionUpdate};
 use crate::names::RequestId;
 use crate::record::{NodeRecord, NodeState, Route, RouteReason, RouteState};
 use crate::tree::TreeShape;
@@ -225,6 +225,10 @@ fn a_position_counts_from_the_agent_that_the_tic_has_named_only() {
         oa.member_registered(at(2), GN, Pn(2), Ok(other_member));
         assert_eq!(oa.membership(&group_name(), &process()), before.as_ref());
     }
+    let forged = Version(MAX_VERSION.0 + 1);
+    let refused = oa.position(at(3), &position(1, forged.0, None), is_agent);
+    assert_eq!(refused, Err(PositionRefusal::VersionOutOfRange { gn: GN, given: forged }));
+    assert_eq!(oa.membership(&group_name(), &process()), before.as_ref());
     oa.position(at(3), &position(1, 2, None), is_agent).unwrap();
 }
 
