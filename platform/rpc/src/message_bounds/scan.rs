@@ -173,8 +173,9 @@ impl Scanner {
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED` / `LIMIT_REACHED` if a message would take too much memory. Bytes that
-    /// are no message are left to the decoder.
+    /// `RESOURCE_EXHAUSTED` / `LIMIT_REACHED` if a message would take too much memory.
+    /// `INVALID_ARGUMENT` / `REQUEST_UNREADABLE` at the first byte that belongs to no message: a
+    /// decoder may read on, and find elements that were not counted here.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> Result<(), Status> {
         while let Some((first, rest)) = bytes.split_first() {
             match self.state {
@@ -184,7 +185,7 @@ impl Scanner {
                     }
                     self.state = State::Header(have + 1);
                     if have + 1 == FRAME_HEADER {
-                        self.begin();
+                        self.begin()?;
                     }
                     bytes = rest;
                 }
@@ -193,7 +194,7 @@ impl Scanner {
                     bytes = &bytes[now..];
                     self.read += now;
                     self.state = if left == now { KEY } else { State::Skip(left - now) };
-                    self.leave();
+                    self.leave()?;
                 }
                 State::Packed { left, field, element } => {
                     let now = left.min(bytes.len());
@@ -204,7 +205,7 @@ impl Scanner {
                     let left = left - now;
                     self.state =
                         if left == 0 { KEY } else { State::Packed { left, field, element } };
-                    self.leave();
+                    self.leave()?;
                 }
                 State::Number { of, value, bits } => {
                     bytes = rest;
@@ -215,9 +216,9 @@ impl Scanner {
                     } else if bits < 63 {
                         self.state = State::Number { of, value, bits: bits + 7 };
                     } else {
-                        self.give_up();
+                        return Err(unreadable("a number has more than 10 bytes"));
                     }
-                    self.leave();
+                    self.leave()?;
                 }
             }
         }
@@ -225,19 +226,22 @@ impl Scanner {
     }
 
     /// Begins a message, whose length is known.
-    fn begin(&mut self) {
+    fn begin(&mut self) -> Result<(), Status> {
         (self.read, self.memory, self.own_elements, self.state) = (0, Memory::default(), 0, KEY);
         self.around.clear();
         self.lists.clear();
         self.around.push(Around { end: self.length, message: self.request, lists: 0, path: 0 });
-        self.leave();
+        self.leave()
     }
 
     /// Leaves the messages that end at the present byte.
-    fn leave(&mut self) {
+    fn leave(&mut self) -> Result<(), Status> {
         while let Some(Around { end, lists, path, .. }) = self.around.last().copied()
             && end <= self.read
         {
+            if !matches!(self.state, State::Number { of: Number::Key, bits: 0, .. }) {
+                return Err(unreadable("a message ends within a field"));
+            }
             if path == 0 {
                 self.lists.truncate(lists);
             }
@@ -248,6 +252,7 @@ impl Scanner {
             self.last_memory = self.memory.peak();
             (self.state, self.read, self.length) = (State::Header(0), 0, 0);
         }
+        Ok(())
     }
 
     /// Forgets the last message, which is no longer at work.
@@ -255,18 +260,18 @@ impl Scanner {
         (self.last_length, self.last_memory) = (0, 0);
     }
 
-    /// Leaves the rest of the message to the decoder, which will refuse it.
-    fn give_up(&mut self) {
-        self.around.truncate(1);
-        self.skip(usize::MAX);
+    /// Skips bytes of the innermost message.
+    fn skip(&mut self, count: usize) -> Result<(), Status> {
+        if count > self.left() {
+            return Err(unreadable("a field is longer than the message around it"));
+        }
+        self.state = if count == 0 { KEY } else { State::Skip(count) };
+        Ok(())
     }
 
-    /// Skips bytes of the innermost message; if it does not have so many, the rest of all.
-    fn skip(&mut self, count: usize) {
-        let left = |around: Option<&Around>| around.map_or(0, |around| around.end - self.read);
-        let skipped =
-            if count <= left(self.around.last()) { count } else { left(self.around.first()) };
-        self.state = if skipped == 0 { KEY } else { State::Skip(skipped) };
+    /// Bytes of the innermost message that are left.
+    fn left(&self) -> usize {
+        self.around.last().map_or(0, |around| around.end.saturating_sub(self.read))
     }
 
     /// A field of the innermost message that takes memory of its own.
@@ -285,22 +290,20 @@ impl Scanner {
                 }
                 match value & 7 {
                     0 => self.state = State::Number { of: Number::Value, value: 0, bits: 0 },
-                    1 => self.skip(8),
+                    1 => self.skip(8)?,
                     2 => {
                         let of = Number::Length { field: u32::try_from(value >> 3).unwrap_or(0) };
                         self.state = State::Number { of, value: 0, bits: 0 };
                     }
-                    3 | 4 => self.state = KEY, // the ends of a group, whose fields are read as any
-                    5 => self.skip(4),
-                    _ => self.give_up(),
+                    5 => self.skip(4)?,
+                    _ => return Err(unreadable("a field is of no kind that messages have")),
                 }
             }
             Number::Length { field } => {
                 let length = usize::try_from(value).unwrap_or(usize::MAX);
-                let Some(Around { end, .. }) = self.around.last() else { return Ok(()) };
-                let fits = length <= end - self.read;
+                let fits = length <= self.left();
                 match self.field(field.into()).filter(|_| fits) {
-                    None => self.skip(length),
+                    None => self.skip(length)?,
                     Some((field, known)) => self.content(field, known, length)?,
                 }
             }
@@ -338,8 +341,7 @@ impl Scanner {
                 }
             }
         }
-        self.skip(length);
-        Ok(())
+        self.skip(length)
     }
 
     /// Adds elements to a list of the innermost message.
@@ -388,6 +390,11 @@ impl Scanner {
         );
         Err(Reason::LimitReached.status(message, &[]))
     }
+}
+
+fn unreadable(problem: &str) -> Status {
+    let text = format!("the request cannot be decoded: {problem}");
+    Reason::RequestUnreadable.status(text, &[])
 }
 
 impl Memory {
