@@ -208,7 +208,7 @@ impl GaHost {
             state.is_known = true;
             if status.epoch == agent.record.epoch
                 && status.version > state.version
-                && status.version < MAX_VERSION
+                && status.version <= MAX_VERSION
             {
                 // Somebody else gave it that version, and it accepts no lower one. Other members
                 // are not concerned, since a node may also report what is not so.

@@ -160,7 +160,8 @@ pub enum AgentRefusal {
     },
 }
 
-/// Highest version that an operating agent accepts. Group agents count from 1 and never come so far.
+/// Highest version of a position that an operating agent accepts, unless it has asked for it. Group
+/// agents count from 1 and never come so far.
 pub const MAX_VERSION: Version = Version(1 << 62);
 
 /// Refusal of a position by an operating agent.

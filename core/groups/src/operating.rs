@@ -166,7 +166,7 @@ impl Oa {
         self.awaited_replies.remove(host);
         for update in &reply.positions {
             // A refused position triggers its own fetch.
-            let _ = self.position(now, update, |agent| agent == host);
+            let _ = self.take_position(now, update, |agent| agent == host);
         }
         for (gn, _) in &reply.unknown {
             self.fetch(now, *gn);
@@ -180,9 +180,26 @@ impl Oa {
     ///
     /// # Errors
     ///
-    /// [`PositionRefusal`] if the position is not for this life of the node, or does not come from
-    /// the agent of the group.
+    /// [`PositionRefusal`] if the position is not for this life of the node, does not come from the
+    /// agent of the group, or has a version that no agent gives.
     pub fn position(
+        &mut self,
+        now: Moment,
+        update: &PositionUpdate,
+        may_speak_for: impl Fn(&NodeName) -> bool,
+    ) -> Result<(), PositionRefusal> {
+        if update.version > MAX_VERSION {
+            return Err(PositionRefusal::VersionOutOfRange {
+                gn: update.gn,
+                given: update.version,
+            });
+        }
+        self.take_position(now, update, may_speak_for)
+    }
+
+    /// Adopts a position, also of a version that only the agent's answers have: after somebody else
+    /// gave the member a high one.
+    fn take_position(
         &mut self,
         now: Moment,
         update: &PositionUpdate,
@@ -205,9 +222,6 @@ impl Oa {
             self.fetch(now, gn); // the TIC knows the agent
             return Err(PositionRefusal::UnknownAgent { gn, given });
         }
-        if update.version > MAX_VERSION {
-            return Err(PositionRefusal::VersionOutOfRange { gn, given: update.version });
-        }
         let held = membership.position.as_ref().map(|held| (held.epoch, held.version));
         if held < Some((given, update.version)) {
             membership.position = Some(PositionUpdate { enrolment: None, ..update.clone() });
@@ -229,7 +243,7 @@ impl Oa {
             // The agent that was asked answers, and only for the member it was asked for.
             Ok(update) if (update.gn, update.pn) == (gn, pn) => {
                 // A refused position triggers its own fetch.
-                let _ = self.position(now, &update, |_| true);
+                let _ = self.take_position(now, &update, |_| true);
             }
             Ok(_other) => {}
             // The agent has moved, or has not been appointed yet: the TIC knows.

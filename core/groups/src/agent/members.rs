@@ -91,7 +91,8 @@ impl GaHost {
         for pn in touched {
             if let Some(state) = agent.members.get_mut(&pn) {
                 self.last_version = self.last_version.next();
-                state.version = self.last_version;
+                // The member may hold a higher one than this agent ever gave: see the reports.
+                state.version = self.last_version.max(state.version.next());
                 self.dirty.insert((gn, pn));
             }
         }

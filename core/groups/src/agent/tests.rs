@@ -132,14 +132,20 @@ fn an_appointed_agent_sends_every_position_until_a_report_confirms_it() {
 fn a_member_that_holds_a_version_of_somebody_else_gets_a_higher_one() {
     let mut host = host(&[view(0, 0, 1), view(1, 1, 2)]);
     drain(&mut host, at(0));
-    let forged = 1 << 40;
+    let forged = MAX_VERSION.0;
     let answer = host.report(at(1), &report(1, &[(1, 2, forged)]));
     assert_eq!(answer.positions[0].version, Version(forged + 1));
     assert!(host.report(at(2), &report(1, &[(1, 2, forged + 1)])).is_empty(), "it has that now");
-    // No report brings the agent near the end of its numbers.
-    host.report(at(3), &report(1, &[(1, 2, u64::MAX)]));
+    // Another member is its neighbour now, which its next place says.
     host.register(at(3), &register(2, view(2, 2, 11))).unwrap();
-    assert!(host.query(GN).unwrap().1.iter().all(|(_, place)| place.version.0 <= forged + 1));
+    let versions = |host: &GaHost| -> Vec<u64> {
+        host.query(GN).unwrap().1.iter().map(|(_, place)| place.version.0).collect()
+    };
+    let [first, second, third] = versions(&host)[..] else { panic!("there are three") };
+    assert!(second > forged + 1 && first.max(third) < 100, "no other is concerned");
+    // No report brings the agent to the end of its numbers.
+    host.report(at(4), &report(1, &[(1, 2, u64::MAX)]));
+    assert_eq!(versions(&host)[1], second);
 }
 
 #[test]

@@ -209,7 +209,7 @@ fn positions_of_former_agents_are_refused() {
 fn a_position_counts_from_the_agent_that_the_tic_has_named_only() {
     let hung = PositionUpdate {
         parent: Some(Neighbor { pn: Pn(9), node: node_name(9), address: address(9) }),
-        ..position(1, u64::MAX, None)
+        ..position(1, MAX_VERSION.0, None)
     };
     let is_other = |node: &NodeName| *node == node_name(9);
     let mut oa = member_of_g();
