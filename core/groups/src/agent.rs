@@ -12,7 +12,8 @@
 //!
 //! Invariants
 //! - GA-1: after a snapshot the member table is the TIC's at that revision, plus members that
-//!   registered with a later join (G2).
+//!   registered with a later join (G2). Those the TIC has to confirm within a report timeout, and
+//!   they take nobody's rank.
 //! - GA-2: the pending output is at most one position per member, and one probe, one report and one
 //!   refresh per node or group.
 
@@ -50,6 +51,7 @@ pub struct GaHost {
     fetches: PendingFetches,                   // snapshots being fetched
     dirty: BTreeSet<(Gn, Pn)>,                 // positions to send
     resend: BTreeSet<(Moment, Gn, Pn)>,        // positions sent and not confirmed
+    unconfirmed: BTreeSet<(Moment, Gn, Pn)>,   // members to ask the TIC for
     last_version: Version, // shared by all groups, so that an agent dropped and appointed again in one epoch continues
     output: VecDeque<GaOutput>,
 }
@@ -69,7 +71,8 @@ struct MemberState {
     version: Version,
     colors: Option<Colors>, // as last sent
     resend_at: Option<Moment>,
-    is_known: bool, // its node has registered or reported it
+    is_known: bool,             // its node has registered or reported it
+    confirm_at: Option<Moment>, // it registered, and no snapshot has had it
 }
 
 /// Repeated report to the TIC that a node has failed.
@@ -100,6 +103,7 @@ impl GaHost {
             fetches: PendingFetches::new(config.retry),
             dirty: BTreeSet::new(),
             resend: BTreeSet::new(),
+            unconfirmed: BTreeSet::new(),
             last_version: Version(0),
             output: VecDeque::new(),
         }
@@ -127,8 +131,8 @@ impl GaHost {
     ///
     /// # Errors
     ///
-    /// [`AgentRefusal`] if this is not the group's agent in that epoch, or the process is not a
-    /// member; the caller should fetch the group from the TIC and try again.
+    /// [`AgentRefusal`] if this is not the group's agent in that epoch, the process is not a member,
+    /// or another one has its rank; the caller should fetch the group from the TIC and try again.
     pub fn register(
         &mut self,
         now: Moment,
@@ -137,19 +141,16 @@ impl GaHost {
         let (gn, pn) = (register.gn, register.member.member.pn);
         let agent = self.agent_in_epoch(now, gn, register.epoch)?;
         let asks = &register.member;
+        let is_later = asks.member.joined > agent.known;
         match agent.members.get(&pn) {
             Some(state) if state.view.member == asks.member => {}
-            Some(state) if state.view.member.joined >= asks.member.joined => {
+            None if is_later => self.register_new(now, gn, asks.clone()),
+            Some(_) | None => {
+                if is_later {
+                    self.refresh(now, gn); // the former process may have left
+                }
                 return Err(AgentRefusal::UnknownMember { gn, pn });
             }
-            None if asks.member.joined <= agent.known => {
-                return Err(AgentRefusal::UnknownMember { gn, pn });
-            }
-            Some(_) => {
-                self.drop_member(gn, pn); // the former process must have left
-                self.add_member(now, gn, asks.clone());
-            }
-            None => self.add_member(now, gn, asks.clone()),
         }
         self.dirty.remove(&(gn, pn)); // the answer carries it
         self.confirm_position(gn, pn);
@@ -329,6 +330,12 @@ impl GaHost {
             self.confirm_position(gn, pn);
             self.dirty.insert((gn, pn));
         }
+        while let Some((_, gn, _)) =
+            self.unconfirmed.first().filter(|(at, _, _)| *at <= now).copied()
+        {
+            self.unconfirmed.pop_first();
+            self.refresh(now, gn);
+        }
     }
 
     /// Returns the next output; call it until it returns `None`.
@@ -349,10 +356,11 @@ impl GaHost {
 
     /// Returns when to call [`GaHost::tick`] next, at the latest.
     pub fn next_deadline(&self) -> Option<Moment> {
-        let resend = self.resend.first().map(|(due, _, _)| *due);
+        let first = |set: &BTreeSet<(Moment, Gn, Pn)>| set.first().map(|(due, _, _)| *due);
         let waiting =
             self.failed.values().map(|report| report.due).chain(self.fetches.next_deadline());
-        waiting.chain(resend).chain(self.detector.next_deadline()).min()
+        let waiting = waiting.chain(first(&self.resend)).chain(first(&self.unconfirmed));
+        waiting.chain(self.detector.next_deadline()).min()
     }
 
     pub(super) fn drain_detector(&mut self, now: Moment) {

@@ -5,7 +5,7 @@
 //! repeated until they are answered or the call times out. A membership that another party created
 //! arrives from the group's agent together with its place. If an agent knows more or less than
 //! expected (a new epoch, a membership that has ended), the node fetches the group from the TIC,
-//! whose records decide.
+//! whose records decide; so it does some time after an agent alone has told it of a membership.
 //!
 //! Call an input, then drain [`Oa::poll_output`]; call [`Oa::tick`] at [`Oa::next_deadline`] and
 //! send [`Oa::reports`] at fixed intervals.
@@ -209,13 +209,16 @@ impl Oa {
             return Err(PositionRefusal::NotUp { node: update.node.clone() });
         }
         let (gn, pn, given) = (update.gn, update.pn, update.epoch);
-        if !self.enrol(update, &may_speak_for) {
+        if !self.enrol(now, update, &may_speak_for) {
             self.fetch(now, gn); // ended, or not known to be newer
             return Err(PositionRefusal::UnknownMember { gn, pn });
         }
         let membership = self.memberships.get_mut(gn, pn).expect("it is enrolled");
         let known = membership.epoch;
         if given < known {
+            if membership.confirm_at.is_some() {
+                self.fetch(now, gn); // its epoch is the word of an agent
+            }
             return Err(PositionRefusal::StaleEpoch { gn, given, known });
         }
         if given > known || !may_speak_for(&membership.agent) {
@@ -253,8 +256,10 @@ impl Oa {
     }
 
     /// Returns whether the membership of a position is known, or may be adopted from the position.
+    /// The TIC is asked for an adopted one later.
     fn enrol(
         &mut self,
+        now: Moment,
         update: &PositionUpdate,
         may_speak_for: impl Fn(&NodeName) -> bool,
     ) -> bool {
@@ -267,6 +272,7 @@ impl Oa {
         let is_new = may_speak_for(&enrolment.agent)
             && (view.member.gn, view.member.pn) == (update.gn, update.pn)
             && (&view.member.node, view.incarnation) == (&update.node, self.incarnation)
+            && view.member.joined <= enrolment.known
             && !self.seen.is_doubtful(update.gn, enrolment.known)
             // An earlier membership of the process must have ended; the TIC's snapshot tells of
             // both.
@@ -280,6 +286,7 @@ impl Oa {
                 agent: enrolment.agent.clone(),
                 agent_address: enrolment.agent_address.clone(),
                 position: None,
+                confirm_at: Some(now.after(self.config.host_timeout)),
             });
         }
         is_new
@@ -306,7 +313,9 @@ impl Oa {
             .collect();
         let ended = self.memberships.of_group(gn).filter(|held| {
             let ours = &held.member;
-            ours.joined <= snapshot.revision && stays.get(&ours.pn) != Some(&ours)
+            let is_later = ours.joined > snapshot.revision
+                && held.confirm_at.is_none_or(|confirm_at| now < confirm_at);
+            !is_later && stays.get(&ours.pn) != Some(&ours)
         });
         let ended: Vec<Pn> = ended.map(|held| held.member.pn).collect();
         self.end(gn, &ended);
@@ -361,6 +370,9 @@ impl Oa {
                 for (gn, pn) in self.unplaced.iter().filter_map(due).collect::<Vec<_>>() {
                     self.register_member(now, gn, pn);
                 }
+                while let Some(gn) = self.memberships.take_due(now) {
+                    self.fetch(now, gn);
+                }
                 let unanswered = self.fetches.due(now).into_iter();
                 self.output.extend(unanswered.map(OaOutput::FetchGroup));
             }
@@ -380,6 +392,7 @@ impl Oa {
         });
         let registering = (self.phase == Phase::Registering).then_some(self.register_at);
         let waiting = self.unplaced.values().chain(self.awaited_replies.values()).copied();
+        let waiting = waiting.chain(self.memberships.next_confirmation());
         calls.chain(waiting).chain(self.fetches.next_deadline()).chain(registering).min()
     }
 
@@ -404,22 +417,28 @@ impl Oa {
         agent: AgentLocation<'_>,
         member: &MemberRecord,
     ) {
-        let (agent, agent_address) = (agent.node.clone(), agent.address.clone());
-        if let Some(held) = self.memberships.get_mut(group.gn, member.pn) {
-            if group.epoch >= held.epoch {
-                (held.epoch, held.agent, held.agent_address) = (group.epoch, agent, agent_address);
-            }
-            return;
-        }
-        self.memberships.insert(Membership {
+        let told = Membership {
             group: group.name.clone(),
             mgid: group.mgid,
             member: member.clone(),
             epoch: group.epoch,
-            agent,
-            agent_address,
+            agent: agent.node.clone(),
+            agent_address: agent.address.clone(),
             position: None,
-        });
+            confirm_at: None,
+        };
+        match self.memberships.get_mut(group.gn, member.pn) {
+            Some(held) if held.confirm_at.is_none() || held.may_become(&told) => {
+                if group.epoch >= held.epoch {
+                    held.epoch = group.epoch;
+                    (held.agent, held.agent_address) = (told.agent, told.agent_address);
+                }
+                self.memberships.confirm(group.gn, member.pn);
+                return;
+            }
+            // Somebody else than its agent has told of it.
+            Some(_) | None => self.memberships.insert(told),
+        }
         self.register_member(now, group.gn, member.pn);
     }
 

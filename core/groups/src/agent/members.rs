@@ -51,15 +51,39 @@ impl GaHost {
         }
     }
 
+    /// Adds a member that no snapshot has had.
+    pub(super) fn register_new(&mut self, now: Moment, gn: Gn, view: MemberView) {
+        let pn = view.member.pn;
+        self.add_member(now, gn, view);
+        let at = now.after(self.config.detector.report_timeout);
+        if let Some(state) = self.member_mut(gn, pn) {
+            state.confirm_at = Some(at);
+            self.unconfirmed.insert((at, gn, pn));
+        }
+    }
+
+    /// Records that the TIC's snapshot has a member.
+    pub(super) fn confirm_member(&mut self, gn: Gn, pn: Pn) {
+        if let Some(at) = self.member_mut(gn, pn).and_then(|state| state.confirm_at.take()) {
+            self.unconfirmed.remove(&(at, gn, pn));
+        }
+    }
+
     pub(super) fn add_member(&mut self, now: Moment, gn: Gn, view: MemberView) {
         self.watch_peer(now, &view);
         let Some(agent) = self.groups.get_mut(&gn) else { return };
         let pn = view.member.pn;
         let colors = agent.record.route.as_ref().and_then(|route| route.colors_for(&view.member));
         let version = Version(0);
-        agent
-            .members
-            .insert(pn, MemberState { view, version, colors, resend_at: None, is_known: false });
+        let state = MemberState {
+            view,
+            version,
+            colors,
+            resend_at: None,
+            is_known: false,
+            confirm_at: None,
+        };
+        agent.members.insert(pn, state);
         agent.live.insert(pn);
         let touched = agent.record.tree.affected(pn, &agent.live);
         self.mark_changed(gn, touched);
@@ -75,6 +99,7 @@ impl GaHost {
 
     pub(super) fn remove_member(&mut self, gn: Gn, pn: Pn) {
         self.confirm_position(gn, pn);
+        self.confirm_member(gn, pn);
         self.dirty.remove(&(gn, pn));
         let Some(agent) = self.groups.get_mut(&gn) else { return };
         let touched = agent.record.tree.affected(pn, &agent.live);
@@ -131,6 +156,9 @@ impl GaHost {
             self.dirty.remove(&(gn, pn));
             if let Some(due) = state.resend_at {
                 self.resend.remove(&(due, gn, pn));
+            }
+            if let Some(at) = state.confirm_at {
+                self.unconfirmed.remove(&(at, gn, pn));
             }
             self.release_peer(&state.view.member.node);
         }

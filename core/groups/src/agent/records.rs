@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Agent, GaHost, GaOutput};
+use super::{Agent, GaHost, GaOutput, MemberState};
 use crate::directory::{GroupSnapshot, MemberView};
 use crate::ids::{Gn, Moment, Pn, Revision};
 use crate::record::GroupRecord;
@@ -43,21 +43,18 @@ impl GaHost {
         agent.matches_snapshot = true;
         let stays: BTreeMap<Pn, &MemberView> =
             snapshot.members.iter().map(|view| (view.member.pn, view)).collect();
-        let leavers: Vec<Pn> = agent
-            .members
-            .iter()
-            .filter(|(pn, state)| {
-                state.view.member.joined <= snapshot.revision && stays.get(pn) != Some(&&state.view)
-            })
-            .map(|(pn, _)| *pn)
-            .collect();
-        for pn in leavers {
+        let leavers = agent.members.iter().filter(|(pn, state)| {
+            stays.get(pn) != Some(&&state.view) && !state.may_be_later(now, snapshot.revision)
+        });
+        for pn in leavers.map(|(pn, _)| *pn).collect::<Vec<_>>() {
             self.remove_member(gn, pn);
         }
         for view in &snapshot.members {
-            let taken = self.groups[&gn].members.contains_key(&view.member.pn);
-            if !taken {
-                self.add_member(now, gn, view.clone());
+            let pn = view.member.pn;
+            match self.groups[&gn].members.get(&pn) {
+                None => self.add_member(now, gn, view.clone()),
+                Some(state) if state.view == *view => self.confirm_member(gn, pn),
+                Some(_) => {}
             }
         }
         self.update_colors(gn);
@@ -78,6 +75,12 @@ impl GaHost {
             {
                 agent.record = group.clone();
                 agent.known = revision;
+                let leavers = agent.members.iter().filter(|(_, state)| {
+                    state.confirm_at.is_some() && !state.may_be_later(now, revision)
+                });
+                for pn in leavers.map(|(pn, _)| *pn).collect::<Vec<_>>() {
+                    self.remove_member(gn, pn);
+                }
                 self.update_colors(gn);
             }
             // Another epoch, or a member was removed meanwhile: only a snapshot will do.
@@ -103,5 +106,12 @@ impl GaHost {
     pub fn gone(&mut self, gn: Gn) {
         self.fetches.forget(gn);
         self.drop_group(gn);
+    }
+}
+
+impl MemberState {
+    /// Returns whether the member joined after a revision, as far as may be without the TIC.
+    fn may_be_later(&self, now: Moment, revision: Revision) -> bool {
+        self.view.member.joined > revision && self.confirm_at.is_none_or(|at| now < at)
     }
 }

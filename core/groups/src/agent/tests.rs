@@ -219,6 +219,61 @@ fn the_snapshot_decides_on_membership() {
 }
 
 #[test]
+fn a_rank_is_taken_from_nobody_but_by_a_snapshot() {
+    let members = [view(0, 0, 1), view(1, 1, 2)];
+    let mut host = host(&members);
+    drain(&mut host, at(0));
+    let taken = AgentRefusal::UnknownMember { gn: GN, pn: Pn(1) };
+    assert_eq!(host.register(at(1), &register(2, view(1, 2, u64::MAX))), Err(taken.clone()));
+    assert_eq!(drain(&mut host, at(1)), [GaOutput::Refresh { gn: GN }], "it may have left");
+    assert_eq!(host.register(at(1), &register(2, view(1, 2, 1))), Err(taken));
+    assert_eq!(host.members(GN).unwrap().cloned().collect::<Vec<_>>(), members);
+    let next = [view(0, 0, 1), view(1, 2, 12)];
+    host.snapshot(at(1), &snapshot(12, 2, &next));
+    host.register(at(2), &register(2, next[1].clone())).unwrap();
+}
+
+#[test]
+fn a_member_that_the_tic_does_not_confirm_is_forgotten() {
+    let timeout = CONFIG.detector.report_timeout;
+    let (old, forged) = ([view(0, 0, 1)], view(1, 1, u64::MAX));
+    let (due, early) = (at(1).after(timeout), at(1).after(timeout / 2));
+    for is_same in [false, true] {
+        let answer = |host: &mut GaHost, now, revision| {
+            let mut told = snapshot(revision, 2, &old);
+            told.group.members_revision = Revision(10);
+            match is_same {
+                true => host.same_members(now, told.revision, &told.group),
+                false => host.snapshot(now, &told),
+            }
+        };
+        let mut host = host(&old);
+        drain(&mut host, at(0));
+        host.register(at(1), &register(2, forged.clone())).unwrap();
+        answer(&mut host, early, 11);
+        assert_eq!(host.members(GN).unwrap().count(), 2, "the answer may be older");
+        drain(&mut host, early);
+        assert!(host.next_deadline().unwrap() <= due);
+        host.tick(due);
+        assert!(drain(&mut host, due).contains(&GaOutput::Refresh { gn: GN }));
+        answer(&mut host, due, 12);
+        assert_eq!(host.members(GN).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn a_member_that_a_snapshot_has_had_needs_no_other() {
+    let mut host = host(&[view(0, 0, 1)]);
+    host.register(at(1), &register(2, view(1, 1, 12))).unwrap();
+    host.snapshot(at(1), &snapshot(12, 2, &[view(0, 0, 1), view(1, 1, 12)]));
+    drain(&mut host, at(1));
+    let later = at(1).after(CONFIG.detector.report_timeout);
+    host.tick(later);
+    assert!(!drain(&mut host, later).contains(&GaOutput::Refresh { gn: GN }));
+    assert_eq!(host.members(GN).unwrap().count(), 2);
+}
+
+#[test]
 fn a_silent_node_is_probed_and_reported_until_a_snapshot_lacks_it() {
     let mut host = host(&[view(0, 0, 1), view(1, 1, 2), view(2, 2, 3)]);
     drain(&mut host, at(0));

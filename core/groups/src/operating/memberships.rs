@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_topology::Mgid;
 
-use crate::ids::{Epoch, Gn, Pn, Version};
+use crate::ids::{Epoch, Gn, Moment, Pn, Version};
 use crate::message::{MembershipStatus, PositionUpdate};
 use crate::names::{Address, EndpointName, GroupName, NodeName, ProcessName};
 use crate::record::{Colors, MemberRecord};
@@ -26,12 +26,22 @@ pub struct Membership {
     pub agent_address: Address,
     /// Place in the unicast tree; `None` until the agent has sent it.
     pub position: Option<PositionUpdate>,
+    /// When the TIC is asked for a membership that an agent has told of; `None` once the TIC has
+    /// told of it.
+    pub confirm_at: Option<Moment>,
 }
 
 impl Membership {
     /// Returns the colors to send with; `None` while the multicast connection is not open.
     pub fn colors(&self) -> Option<Colors> {
         self.position.as_ref()?.route.as_ref()?.colors_for(&self.member)
+    }
+
+    /// Returns whether what an agent has told becomes what the TIC tells without a new place.
+    pub(super) fn may_become(&self, told: &Self) -> bool {
+        let record = |one: &Self| (one.group.clone(), one.mgid, one.member.clone());
+        let agent = |one: &Self| (one.epoch, one.agent.clone(), one.agent_address.clone());
+        record(self) == record(told) && (self.epoch < told.epoch || agent(self) == agent(told))
     }
 
     /// Returns the status to report; a position of an older epoch does not count.
@@ -53,6 +63,7 @@ pub(super) struct Memberships {
     all: BTreeMap<(Gn, Pn), Box<Membership>>, // boxed: map nodes are half empty
     by_address: BTreeSet<(Mgid, EndpointName, Gn, Pn)>,
     by_process: BTreeMap<(GroupName, ProcessName), (Gn, Pn)>,
+    unconfirmed: BTreeSet<(Moment, Gn, Pn)>, // when to ask the TIC for them
 }
 
 impl Memberships {
@@ -63,17 +74,40 @@ impl Memberships {
         self.by_address.insert(address);
         let process = (membership.group.clone(), membership.member.process.clone());
         self.by_process.insert(process, key);
+        self.unconfirmed.extend(membership.confirm_at.map(|at| (at, key.0, key.1)));
         self.all.insert(key, Box::new(membership));
     }
 
     pub(super) fn remove(&mut self, gn: Gn, pn: Pn) -> Option<Membership> {
         let gone = *self.all.remove(&(gn, pn))?;
         self.by_address.remove(&(gone.mgid, gone.member.endpoint.clone(), gn, pn));
+        if let Some(at) = gone.confirm_at {
+            self.unconfirmed.remove(&(at, gn, pn));
+        }
         let process = (gone.group.clone(), gone.member.process.clone());
         if self.by_process.get(&process) == Some(&(gn, pn)) {
             self.by_process.remove(&process);
         }
         Some(gone)
+    }
+
+    /// Records that the TIC has told of a membership.
+    pub(super) fn confirm(&mut self, gn: Gn, pn: Pn) {
+        if let Some(at) = self.get_mut(gn, pn).and_then(|held| held.confirm_at.take()) {
+            self.unconfirmed.remove(&(at, gn, pn));
+        }
+    }
+
+    /// Returns when the TIC is to be asked for a membership.
+    pub(super) fn next_confirmation(&self) -> Option<Moment> {
+        self.unconfirmed.first().map(|(at, _, _)| *at)
+    }
+
+    /// Takes a group for which the TIC is to be asked now.
+    pub(super) fn take_due(&mut self, now: Moment) -> Option<Gn> {
+        let (_, gn, _) = *self.unconfirmed.first().filter(|(at, _, _)| *at <= now)?;
+        self.unconfirmed.pop_first();
+        Some(gn)
     }
 
     pub(super) fn get(&self, gn: Gn, pn: Pn) -> Option<&Membership> {

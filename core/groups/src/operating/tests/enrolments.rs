@@ -27,7 +27,8 @@ fn changed(change: impl FnOnce(&mut Enrolment)) -> PositionUpdate {
 fn a_membership_that_comes_with_its_position_needs_no_fetch() {
     let mut oa = up();
     oa.position(at(1), &enrolment(21, 20), is_agent).unwrap();
-    assert_eq!((drain(&mut oa), oa.next_deadline()), (vec![], None));
+    let due = at(1).after(CONFIG.host_timeout);
+    assert_eq!((drain(&mut oa), oa.next_deadline()), (vec![], Some(due)));
     let held = oa.membership(&group_name(), &process()).unwrap().clone();
     assert_eq!((&held.member, &held.agent_address), (&member(2, 20), &address(0)));
     assert_eq!(held.position, Some(position(1, 4, None)), "it is not kept twice");
@@ -70,6 +71,7 @@ fn the_membership_of_another_node_is_not_adopted() {
         changed(|told| told.member.member.gn = Gn(9)),
         changed(|told| told.member.member.node = node_name(7)),
         changed(|told| told.agent = node_name(7)), // the sender does not act for it
+        changed(|told| told.member.member.joined = Revision(22)), // its agent did not see it join
     ];
     for update in foreign {
         let mut oa = up();
@@ -88,23 +90,57 @@ fn the_membership_of_another_node_is_not_adopted() {
 
 /// docs/adr/0027: the agent is cut off from the TIC, where the membership has ended.
 #[test]
-fn a_membership_that_the_tic_never_confirmed_lasts_until_its_agent_is_silent() {
+fn a_membership_that_only_an_agent_told_of_lasts_until_the_tic_is_asked() {
     let mut oa = up();
     oa.position(at(0), &enrolment(21, 20), is_agent).unwrap();
-    let silent = CONFIG.host_timeout;
-    let answered = OaReportReply { positions: Vec::new(), unknown: Vec::new() };
-    for round in 1..=20 {
-        let now = at(0).after(silent * round);
-        assert_eq!(oa.reports(now).len(), 1);
-        oa.report_answered(now, &node_name(0), &answered);
-        oa.tick(now);
-        assert_eq!(drain(&mut oa), [], "the agent answers, and nobody else is asked");
-    }
-    let last = at(0).after(silent * 21);
-    oa.reports(last);
-    oa.tick(last.after(silent));
+    let asked = at(0).after(CONFIG.host_timeout);
+    oa.tick(asked);
     assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)]);
-    oa.group(last.after(silent), &snapshot(30, 2, 5, &[]));
+    oa.group(asked, &snapshot(30, 2, 5, &[]));
     assert!(matches!(&drain(&mut oa)[..], [OaOutput::Ended(ended)] if ended.len() == 1));
-    assert_eq!(oa.memberships().count(), 0);
+    assert_eq!((oa.memberships().count(), oa.next_deadline()), (0, None));
+}
+
+#[test]
+fn a_membership_that_the_tic_confirms_is_not_asked_for_again() {
+    for epoch in [1, 2] {
+        let mut oa = up();
+        oa.position(at(0), &enrolment(21, 20), is_agent).unwrap();
+        oa.group(at(1), &snapshot(21, epoch, 0, &[member(2, 20)]));
+        assert_eq!((drain(&mut oa), oa.next_deadline()), (vec![], None));
+        let held = oa.membership(&group_name(), &process()).unwrap();
+        assert_eq!((held.epoch, held.position.is_some()), (Epoch(epoch), true));
+    }
+}
+
+/// Numbers and names that no TIC has given; the sender's certificate is good.
+#[test]
+fn what_another_agent_told_ends_with_the_word_of_the_tic() {
+    let beyond = u64::MAX;
+    let mut of_another_agent = changed(|told| told.agent = node_name(9));
+    let mut of_another_epoch = enrolment(21, 20);
+    of_another_epoch.epoch = Epoch(beyond);
+    of_another_agent.parent = Some(Neighbor { pn: Pn(9), node: node_name(9), address: address(9) });
+    let of_another_group = changed(|told| told.group = GroupName::new("another").unwrap());
+    let of_another_time = changed(|told| {
+        (told.known, told.member.member.joined) = (Revision(beyond), Revision(beyond))
+    });
+    for forged in [of_another_agent, of_another_epoch, of_another_group, of_another_time] {
+        let mut oa = up();
+        oa.position(at(0), &forged, |_| true).unwrap();
+        if forged.epoch == Epoch(beyond) {
+            assert!(oa.position(at(1), &position(1, 4, None), is_agent).is_err());
+            assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)], "one of both is wrong");
+        }
+        let asked = at(0).after(CONFIG.host_timeout);
+        oa.tick(asked);
+        drain(&mut oa);
+        oa.group(asked, &snapshot(30, 1, 0, &[member(2, 20)]));
+        let register = |output: &OaOutput| matches!(output, OaOutput::RegisterMember { .. });
+        assert!(drain(&mut oa).iter().any(register), "for a place of its agent");
+        let held = oa.memberships().next().unwrap();
+        assert_eq!((&held.member, &held.group), (&member(2, 20), &group_name()));
+        assert_eq!((held.epoch, &held.agent, &held.position), (Epoch(1), &node_name(0), &None));
+        oa.position(asked, &position(1, 4, None), is_agent).unwrap();
+    }
 }
