@@ -131,8 +131,9 @@ impl GaHost {
     ///
     /// # Errors
     ///
-    /// [`AgentRefusal`] if this is not the group's agent in that epoch, the process is not a member,
-    /// or another one has its rank; the caller should fetch the group from the TIC and try again.
+    /// [`AgentRefusal`] if this is not the group's agent in that epoch, the process is not a
+    /// member, or another one has its rank; the caller should fetch the group from the TIC and try
+    /// again.
     pub fn register(
         &mut self,
         now: Moment,
