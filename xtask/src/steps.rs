@@ -30,7 +30,9 @@ pub(crate) fn test(root: &Path, may_install: bool) -> Result<bool> {
     if has_nextest(root) {
         steps.cargo("tests", &nextest_arguments(&modules))?;
         // nextest leaves the examples in doc comments to cargo.
-        steps.cargo("examples in documentation", "test --workspace --doc --quiet")?;
+        let packages = tidy::packages_with_examples(root)?;
+        let arguments: String = packages.iter().map(|name| format!(" --package {name}")).collect();
+        steps.cargo("examples in documentation", &format!("test --doc --quiet{arguments}"))?;
     } else {
         steps.cargo("tests", &cargo_test_arguments(&modules))?;
     }

@@ -4,6 +4,7 @@
 //! Each check is a pure function from texts to [`Finding`]s; only [`run`] touches files.
 
 mod documents;
+mod examples;
 mod invariants;
 mod layers;
 mod length;
@@ -119,6 +120,16 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Finding>> {
 /// A file that cannot be read.
 pub(crate) fn measures(root: &Path) -> Result<String> {
     Ok(measures::table(&read_repository(root)?))
+}
+
+/// Returns the names of the packages whose documentation has examples.
+///
+/// # Errors
+///
+/// A file that cannot be read.
+pub(crate) fn packages_with_examples(root: &Path) -> Result<Vec<String>> {
+    let files = read_repository(root)?;
+    Ok(examples::packages(&files).into_iter().map(ToOwned::to_owned).collect())
 }
 
 /// Reads every text file that git knows, or would know after `git add --all`.
