@@ -11,6 +11,10 @@ use anyhow::{Context, Result};
 
 use crate::{outside, print_findings, setup, soak, tidy};
 
+/// Tests of the program, built from what `cargo xtask test` has built: with other packages left out,
+/// dependencies have other features.
+const CLI_TESTS: &str = "test --quiet --workspace --test cli";
+
 /// Sets up what tests need, then runs every test, random ones with the same cases each time.
 /// `false` if one failed. Tests whose tool is missing are skipped, and named at the end.
 ///
@@ -74,8 +78,8 @@ pub(crate) fn alerts(root: &Path) -> Result<bool> {
     }
     let mut steps = Steps::new(root);
     steps.environment.push(("PATH", setup::path()));
-    let test = "test --quiet --package fabricast-cli --test cli";
-    steps.cargo("alerts", &format!("{test} -- --ignored needs_prometheus --test-threads 1"))?;
+    steps
+        .cargo("alerts", &format!("{CLI_TESTS} -- --ignored needs_prometheus --test-threads 1"))?;
     Ok(steps.end())
 }
 
@@ -94,10 +98,9 @@ pub(crate) fn console(root: &Path) -> Result<bool> {
     steps.environment.push(("PATH", setup::path()));
     steps.environment.push(("FABRICAST_TESTED", root.join("target/release/fabricast").into()));
     steps.cargo("build", "build --quiet --release --package fabricast-cli")?;
-    let test = "test --quiet --package fabricast-cli --test cli";
     steps.cargo(
         "console",
-        &format!("{test} -- --ignored --nocapture --test-threads 1 needs_chromium"),
+        &format!("{CLI_TESTS} -- --ignored --nocapture --test-threads 1 needs_chromium"),
     )?;
     Ok(steps.end())
 }
@@ -120,8 +123,7 @@ pub(crate) fn fairness(root: &Path, filter: &str) -> Result<bool> {
         steps.environment.push(("FABRICAST_FAIRNESS_TABLE", table.into()));
     }
     steps.cargo("build", "build --quiet --release --package fabricast-cli")?;
-    let test = "test --quiet --package fabricast-cli --test cli";
-    steps.cargo("fairness", &format!("{test} -- --ignored --nocapture fairness"))?;
+    steps.cargo("fairness", &format!("{CLI_TESTS} -- --ignored --nocapture fairness"))?;
     Ok(steps.end())
 }
 
