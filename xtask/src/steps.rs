@@ -11,8 +11,8 @@ use anyhow::{Context, Result};
 
 use crate::{outside, print_findings, setup, soak, tidy};
 
-/// Tests of the program, built from what `cargo xtask test` has built: with other packages left out,
-/// dependencies have other features.
+/// Tests of the program, from what `cargo xtask test` has built: with other packages left out,
+/// dependencies would have other features.
 const CLI_TESTS: &str = "test --quiet --workspace --test cli";
 
 /// Sets up what tests need, then runs every test, random ones with the same cases each time.
