@@ -1,5 +1,7 @@
 //! The lab of `deploy/lab`: real switches, and ordinary programs on its hosts.
 
+#[path = "needs_ovs/certificates.rs"]
+mod certificates;
 #[path = "needs_ovs/multicast.rs"]
 mod multicast;
 

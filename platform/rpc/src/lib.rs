@@ -46,6 +46,7 @@ mod scheduled_clock;
 mod security;
 mod server;
 mod socket;
+mod switch_tls;
 mod topology;
 mod unreadable_requests;
 
@@ -75,3 +76,4 @@ pub use server::{
     AskAddress, AskLeadership, AskReadiness, BindError, BoundServer, ServeError, Services,
 };
 pub use socket::{BoundSocket, SocketError};
+pub use switch_tls::SwitchTls;

@@ -177,7 +177,18 @@ impl Ovs {
         self.configure(&["add-port", port.switch, name, "--", "set", "interface", name, &number]);
     }
 
-    fn configure(&self, words: &[&str]) {
+    /// Prepares a command that runs in the network of the switches.
+    #[must_use]
+    pub fn command_beside(&self, program: impl AsRef<OsStr>) -> Command {
+        self.network.command(program)
+    }
+
+    /// Changes the configuration, in the words of `ovs-vsctl`.
+    ///
+    /// # Panics
+    ///
+    /// If Open vSwitch does not take it.
+    pub fn configure(&self, words: &[&str]) {
         let socket = self.folder.path().join("db.sock");
         let database = format!("--db=unix:{}", socket.display());
         done(Command::new("ovs-vsctl").args([&database, PATIENCE_SECONDS]).args(words));

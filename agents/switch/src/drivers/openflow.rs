@@ -32,7 +32,7 @@ use std::sync::Arc;
 use fabricast_config::Hardware;
 use fabricast_openflow::{EntryKey, Fence, Programs};
 use fabricast_proto::v1;
-use fabricast_rpc::Reason;
+use fabricast_rpc::{Reason, SecurityError, SwitchTls};
 use fabricast_topology::{Graph, PortSet};
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -77,6 +77,9 @@ pub enum OpenflowError {
         #[source]
         source: std::io::Error,
     },
+    /// The certificates for switches cannot be used.
+    #[error("switch_agent.driver_options.certificates: {0}")]
+    Certificates(#[source] SecurityError),
 }
 
 /// Programs OpenFlow switches.
@@ -108,9 +111,14 @@ impl OpenflowDriver {
         let mut bound = None;
         if let Some(address) = options.listen {
             let failed = |source| OpenflowError::Listen { address, source };
+            let certificates = options.certificates.as_deref().map(SwitchTls::new).transpose();
+            let certificates = certificates.map_err(OpenflowError::Certificates)?;
             let listener = listen(address).map_err(failed)?;
             bound = Some(listener.local_addr().map_err(failed)?);
-            tokio::spawn(reach.clone().listen(listener));
+            if certificates.is_none() && !address.ip().is_loopback() {
+                tracing::warn!(%address, "switches connect without certificates");
+            }
+            tokio::spawn(reach.clone().listen(listener, certificates));
         }
         if options.fault_tolerant {
             tokio::spawn(ways::follow(Arc::clone(&switches), stop.clone()));

@@ -22,6 +22,9 @@ pub(super) struct Options {
     pub(super) topology: PathBuf,
     /// Address to which switches connect. Left out: none do.
     pub(super) listen: Option<SocketAddr>,
+    /// Folder with `ca.crt` (authority of the switches), `tls.crt` and `tls.key`. Left out:
+    /// switches connect in plain text.
+    pub(super) certificates: Option<PathBuf>,
     /// Switches to connect to, as `unix:/run/openvswitch/leaf1.mgmt` or `tcp:10.0.0.1:6653`.
     #[serde(default)]
     pub(super) connect: Vec<Target>,
@@ -137,6 +140,11 @@ impl Options {
         if self.listen.is_none() && self.connect.is_empty() {
             return Err("neither listen nor connect is given, so no switch is reached".to_owned());
         }
+        if self.listen.is_none() && self.certificates.is_some() {
+            return Err(
+                "certificates are for switches that connect, but listen is not given".into()
+            );
+        }
         if self.timeout.is_zero() {
             return Err("timeout must be longer than 0s".to_owned());
         }
@@ -226,6 +234,9 @@ mod tests {
         assert!(wrong("connect = ['leaf']").contains("neither unix:PATH nor tcp:HOST:PORT"));
         assert!(wrong("addresses = '10.0.0.0'").contains("must be multicast"));
         assert!(wrong("timeout = '0s'").contains("timeout"));
+        let unused = "topology = 'f'\nconnect = ['tcp:leaf']\ncertificates = 'c'";
+        let unused: Options = toml::from_str(unused).unwrap();
+        assert!(unused.check().unwrap_err().contains("listen is not given"));
         let nowhere: Options = toml::from_str("topology = 'f'").unwrap();
         assert!(nowhere.check().unwrap_err().contains("neither listen nor connect"));
     }

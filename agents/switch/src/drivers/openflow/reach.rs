@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_rpc::Backoff;
+use fabricast_rpc::{Backoff, SwitchTls};
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::Semaphore;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::connection::{Bytes, Closed};
 use super::handshake::{Introduced, Rejected, introduce};
 use super::options::Target;
-use super::switches::{Switches, Unfit};
+use super::switches::Switches;
 
 /// Connections that are served at once; more wait to be accepted.
 const CONNECTIONS: usize = 4096;
@@ -38,7 +38,9 @@ impl Reach {
     }
 
     /// Accepts connections until stopped.
-    pub(super) async fn listen(self, listener: TcpListener) {
+    ///
+    /// - `certificates`: `None` for plain text.
+    pub(super) async fn listen(self, listener: TcpListener, certificates: Option<SwitchTls>) {
         let free = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             let permit = Arc::clone(&free).acquire_owned().await;
@@ -48,11 +50,11 @@ impl Reach {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    let reach = self.clone();
+                    let (reach, certificates) = (self.clone(), certificates.clone());
                     tokio::spawn(async move {
                         // A write is one small packet that nothing follows.
                         let _ = stream.set_nodelay(true);
-                        reach.serve(stream, &peer.ip().to_string()).await;
+                        reach.arrived(stream, certificates, &peer.ip().to_string()).await;
                         drop(permit);
                     });
                 }
@@ -62,6 +64,21 @@ impl Reach {
                     tokio::time::sleep(self.limit).await;
                 }
             }
+        }
+    }
+
+    /// Serves a connection that a switch has made.
+    async fn arrived(&self, stream: TcpStream, certificates: Option<SwitchTls>, peer: &str) {
+        let Some(certificates) = certificates else {
+            self.serve(stream, peer).await;
+            return;
+        };
+        match timeout(self.limit, certificates.accept(stream)).await {
+            Ok(Ok(stream)) => {
+                self.serve(stream, peer).await;
+            }
+            Ok(Err(error)) => self.log(peer, None, &format!("no TLS: {error}")),
+            Err(_elapsed) => self.log(peer, None, "no TLS: no handshake in time"),
         }
     }
 
@@ -114,7 +131,7 @@ impl Reach {
                 true
             }
             Err(Rejected { node, reason }) => {
-                self.log(peer, node.as_deref(), &reason);
+                self.log(peer, node.as_deref(), &reason.to_string());
                 if let Some(node) = node {
                     self.switches.refused(&node, reason);
                 }
@@ -124,13 +141,12 @@ impl Reach {
     }
 
     /// Logs a refusal, once for each peer and reason.
-    fn log(&self, peer: &str, node: Option<&str>, reason: &Unfit) {
-        let reason = reason.to_string();
+    fn log(&self, peer: &str, node: Option<&str>, reason: &str) {
         let mut refused = self.refused.lock();
         if refused.len() >= REFUSED {
             refused.clear();
         }
-        if refused.insert((peer.to_owned(), reason.clone())) {
+        if refused.insert((peer.to_owned(), reason.to_owned())) {
             tracing::warn!(switch = node, peer, reason, "switch cannot be used");
         }
     }
