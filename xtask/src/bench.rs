@@ -100,7 +100,7 @@ enum Limit {
 #[derive(Clone, Debug, PartialEq)]
 struct Quantity {
     text: String,
-    /// In seconds, items a second, or bytes.
+    /// In seconds, items a second, bytes, or parts of 1.
     value: f64,
     kind: Kind,
 }
@@ -110,6 +110,7 @@ enum Kind {
     Time,
     Rate,
     Memory,
+    Share,
 }
 
 impl Quantity {
@@ -127,6 +128,7 @@ impl Quantity {
             "Kitem/s" => (1e3, Kind::Rate),
             "Mitem/s" => (1e6, Kind::Rate),
             "Gitem/s" => (1e9, Kind::Rate),
+            "%" => (0.01, Kind::Share),
             "KiB" => (1024.0, Kind::Memory),
             "MiB" => (1024.0 * 1024.0, Kind::Memory),
             other => bail!("'{other}' is no unit of '{text}'"),
@@ -203,7 +205,7 @@ fn figure(bench: &str, kind: Kind, measured: &[Measured]) -> Result<Quantity> {
     let found = measured.iter().find(|found| found.path == bench);
     let found = found.with_context(|| format!("no bench prints '{bench}'"))?;
     let text = match kind {
-        Kind::Time | Kind::Memory => Some(&found.median),
+        Kind::Time | Kind::Memory | Kind::Share => Some(&found.median),
         Kind::Rate => found.rate.as_ref(),
     };
     let figure = Quantity::parse(text.with_context(|| format!("'{bench}' counts no items"))?)?;

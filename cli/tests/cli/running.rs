@@ -12,6 +12,8 @@ mod drift;
 mod endpoint_names;
 #[path = "running/guest.rs"]
 mod guest;
+#[path = "running/idle.rs"]
+mod idle;
 #[path = "running/maintenance.rs"]
 mod maintenance;
 #[path = "running/older_records.rs"]
