@@ -21,6 +21,7 @@
 //! - OA-3: a node that is not up has no memberships and accepts no packets.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use fabricast_topology::Mgid;
 
@@ -286,10 +287,17 @@ impl Oa {
                 agent: enrolment.agent.clone(),
                 agent_address: enrolment.agent_address.clone(),
                 position: None,
-                confirm_at: Some(now.after(self.config.host_timeout)),
+                confirm_at: Some(now.after(self.confirmation_delay(update.gn, update.pn))),
             });
         }
         is_new
+    }
+
+    /// Time after which the TIC is asked for a membership that an agent has told of: between one and
+    /// nine times `host_timeout`, so that the members of a group that was formed do not ask at once.
+    fn confirmation_delay(&self, gn: Gn, pn: Pn) -> Duration {
+        let turn = u32::try_from((gn.0 % 64 + u64::from(pn.0)) % 64).unwrap_or(0);
+        self.config.host_timeout * (8 + turn) / 8
     }
 
     /// Handles the TIC's snapshot of a group (OA-2).

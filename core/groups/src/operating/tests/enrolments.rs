@@ -3,6 +3,9 @@
 use super::*;
 use crate::message::Enrolment;
 
+/// Time after which the TIC is asked for member 2 of group 5.
+const DELAY: Duration = Duration::from_millis(9_000 * 15 / 8);
+
 fn enrolment(known: u64, joined: u64) -> PositionUpdate {
     let member =
         MemberView { member: member(2, joined), incarnation: Incarnation(3), address: address(1) };
@@ -27,7 +30,7 @@ fn changed(change: impl FnOnce(&mut Enrolment)) -> PositionUpdate {
 fn a_membership_that_comes_with_its_position_needs_no_fetch() {
     let mut oa = up();
     oa.position(at(1), &enrolment(21, 20), is_agent).unwrap();
-    let due = at(1).after(CONFIG.host_timeout);
+    let due = at(1).after(DELAY);
     assert_eq!((drain(&mut oa), oa.next_deadline()), (vec![], Some(due)));
     let held = oa.membership(&group_name(), &process()).unwrap().clone();
     assert_eq!((&held.member, &held.agent_address), (&member(2, 20), &address(0)));
@@ -93,7 +96,7 @@ fn the_membership_of_another_node_is_not_adopted() {
 fn a_membership_that_only_an_agent_told_of_lasts_until_the_tic_is_asked() {
     let mut oa = up();
     oa.position(at(0), &enrolment(21, 20), is_agent).unwrap();
-    let asked = at(0).after(CONFIG.host_timeout);
+    let asked = at(0).after(DELAY);
     oa.tick(asked);
     assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)]);
     oa.group(asked, &snapshot(30, 2, 5, &[]));
@@ -132,7 +135,7 @@ fn what_another_agent_told_ends_with_the_word_of_the_tic() {
             assert!(oa.position(at(1), &position(1, 4, None), is_agent).is_err());
             assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)], "one of both is wrong");
         }
-        let asked = at(0).after(CONFIG.host_timeout);
+        let asked = at(0).after(DELAY);
         oa.tick(asked);
         drain(&mut oa);
         oa.group(asked, &snapshot(30, 1, 0, &[member(2, 20)]));
