@@ -159,7 +159,7 @@ fn elements_within_elements_count() {
     assert_eq!(scan(path, &framed(&position), 8).unwrap(), one + 128 * neighbor);
 }
 
-/// What decoders read in another way than the scanner could hide elements from it.
+/// Bytes that decoders read in another way than the scanner could hide elements from it.
 #[test]
 fn what_is_no_message_is_refused_before_elements_can_follow() {
     let path = "GroupBatchService/FormGroups";
