@@ -63,6 +63,30 @@ impl JobTokenArgs {
     }
 }
 
+/// Defines the arguments for a value that older versions take as an option; that one still works.
+macro_rules! value_or_option {
+    ($(#[$doc:meta])* struct $name:ident { $(#[$help:meta])* $long:literal: $value_name:literal }) => {
+        $(#[$doc])*
+        #[derive(Debug, clap::Args)]
+        pub(crate) struct $name {
+            $(#[$help])*
+            #[arg(value_name = $value_name, required_unless_present = "named")]
+            value: Option<String>,
+            /// The same, as older versions take it.
+            #[arg(long = $long, id = "named", value_name = $value_name, hide = true,
+                conflicts_with = "value")]
+            named: Option<String>,
+        }
+
+        impl $name {
+            fn get(&self) -> &str {
+                self.value.as_deref().or(self.named.as_deref()).unwrap_or_default()
+            }
+        }
+    };
+}
+pub(crate) use value_or_option;
+
 /// Numbers of colors that a fabric can have.
 pub(crate) fn colors() -> clap::builder::RangedI64ValueParser<u16> {
     value_parser!(u16).range(1..=i64::from(MAX_COLORS))

@@ -330,6 +330,31 @@ impl Remote {
         }
     }
 
+    /// Forms groups, and shows each answer as it comes.
+    ///
+    /// # Errors
+    ///
+    /// A refusal, or an end before all of them are formed.
+    pub(crate) async fn form_groups(
+        &self,
+        messages: Vec<v1::FormGroupsRequest>,
+        mut show: impl FnMut(&v1::FormGroupsResponse),
+    ) -> Result<(), Failure> {
+        let failed = |status| self.failed(status);
+        let stream = self.batches().form_groups(tokio_stream::iter(messages)).await;
+        let mut answers = stream.map_err(failed)?.into_inner();
+        let (mut formed, mut all) = (0, 0);
+        while let Some(answer) = answers.message().await.map_err(failed)? {
+            (formed, all) = (answer.formed_count, answer.group_count);
+            show(&answer);
+        }
+        if formed == all {
+            Ok(())
+        } else {
+            Err(Failure::input(format!("the server ended after {formed} of {all} groups")))
+        }
+    }
+
     /// All groups, page by page.
     ///
     /// # Errors

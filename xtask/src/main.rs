@@ -68,9 +68,9 @@ usage: cargo xtask <verb>
   slurm-load [OPTIONS]
                     start and end 1,000 jobs a minute as Slurm does, for five minutes, and print the times of
                     prolog and epilog; fails if anything leaks (--seconds N, --per-minute N, --nodes N, --groups N)
-  alerts            make faults in two small clusters, wait until a real Prometheus and Alertmanager tell of
-                    each, mend them, and run every query of the dashboard; left out aloud where the two cannot
-                    be installed
+  alerts            make faults in three small clusters, one of them on an etcd, wait until a real Prometheus
+                    and Alertmanager tell of each, mend them, and run every query of the dashboard; left out
+                    aloud where Prometheus or etcd cannot be installed
   console           open every view of the console of 32 768 nodes in Chromium, with the optimized binary, print
                     the figures of docs/console.md, and make the pictures in docs/pictures anew (some minutes);
                     left out aloud where there is no browser

@@ -53,11 +53,19 @@ pub(crate) enum CollectiveCommand {
     },
     /// Reserve entries for a tenant or job; exit 1 if a switch has too few.
     Reserve(running::ReserveArgs),
-    /// Release reserved entries.
-    #[command(alias = "cancel")]
+    /// Release reserved entries. A name that is no number is that of a collective to delete, as in
+    /// older versions; a number that is both is refused.
     Release {
         /// Number of the reservation, as `collective usage` shows it.
         reservation: String,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Older name of `collective release`, for reservations alone.
+    #[command(hide = true)]
+    Cancel {
+        /// Number of the reservation.
+        reservation: u32,
         #[command(flatten)]
         server: ServerArgs,
     },
@@ -86,14 +94,12 @@ impl Run for CollectiveCommand {
             }),
             Self::Usage { server } => block_on(running::usage(&server, format)),
             Self::Reserve(args) => block_on(running::reserve(args, format)),
-            Self::Release { reservation, server } => match reservation.parse() {
-                Ok(number) => block_on(running::release(number, &server, format)),
-                // Before reservations were released so, this was the name of `delete`.
-                Err(_) => {
-                    let args = running::CollectiveArgs { collective: reservation, server };
-                    block_on(running::delete(args, format))
-                }
-            },
+            Self::Release { reservation, server } => {
+                block_on(running::release(reservation, server, format))
+            }
+            Self::Cancel { reservation, server } => block_on(async {
+                running::cancel(&Remote::new(&server)?, reservation, format).await
+            }),
             Self::Quota(args) => block_on(running::quota(args, format)),
             Self::Run(args) => block_on(run::run(args, format)),
         }

@@ -11,7 +11,7 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::disturb_switch_request::Disturbance;
 use fabricast_proto::v1::element::Kind;
 
-use crate::args::{Format, ServerArgs, TraceArgs};
+use crate::args::{Format, ServerArgs, TraceArgs, value_or_option};
 use crate::command::{Globals, Run};
 use crate::dry_run;
 use crate::failure::Failure;
@@ -102,21 +102,19 @@ enum FabricCommand {
     },
 }
 
+value_or_option! {
+    /// Name of a switch.
+    struct SwitchNameArgs {
+        /// Node id of the switch.
+        "switch": "SWITCH"
+    }
+}
+
 /// Multicast forwarding table of one switch.
 #[derive(Debug, Args)]
 struct TableArgs {
-    /// Node id of the switch.
-    #[arg(required_unless_present = "named")]
-    switch: Option<String>,
-    /// The same, as older versions take it.
-    #[arg(
-        long = "switch",
-        id = "named",
-        value_name = "SWITCH",
-        hide = true,
-        conflicts_with = "switch"
-    )]
-    named: Option<String>,
+    #[command(flatten)]
+    switch: SwitchNameArgs,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -224,7 +222,7 @@ async fn disturb(
     format: Format,
 ) -> Result<(), Failure> {
     let remote = Remote::new(&table.server)?;
-    let switch = table.switch.or(table.named).unwrap_or_default();
+    let switch = table.switch.get().to_owned();
     let disturbance = Some(disturbance);
     let request = v1::DisturbSwitchRequest { switch_name: switch.clone(), disturbance };
     let answer = remote.answer(remote.fabric().await?.disturb_switch(request)).await?;

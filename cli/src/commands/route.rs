@@ -10,36 +10,21 @@ mod plan;
 mod rebalance;
 mod verify;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use fabricast_proto::v1;
 
-use crate::args::{Format, ServerArgs, WatchArgs};
+use crate::args::{Format, ServerArgs, WatchArgs, value_or_option};
 use crate::color::painted_state;
 use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::remote::{Remote, block_on};
 
-/// Name of a group.
-#[derive(Debug, Args)]
-struct GroupNameArgs {
-    /// Name of the group; of a plan, also its MGID.
-    #[arg(required_unless_present = "named")]
-    group: Option<String>,
-    /// The same, as older versions take it.
-    #[arg(
-        long = "group",
-        id = "named",
-        value_name = "GROUP",
-        hide = true,
-        conflicts_with = "group"
-    )]
-    named: Option<String>,
-}
-
-impl GroupNameArgs {
-    fn name(&self) -> String {
-        self.group.clone().or(self.named.clone()).unwrap_or_default()
+value_or_option! {
+    /// Name of a group.
+    struct GroupNameArgs {
+        /// Name of the group; of a plan, also its MGID.
+        "group": "GROUP"
     }
 }
 
@@ -76,7 +61,9 @@ impl Run for RouteCommand {
             Self::Verify(args) => verify::run(&args, format),
             Self::Explain(args) => match &args.topology {
                 Some(topology) => explain::run(topology, &args, format),
-                None => block_on(explain_running(args.group.name(), &args.server, format)),
+                None => {
+                    block_on(explain_running(args.group.get().to_owned(), &args.server, format))
+                }
             },
             Self::Draw(args) => block_on(draw::run(&args, format)),
             Self::Rebalance(args) => block_on(rebalance::run(&args, format)),

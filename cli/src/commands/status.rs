@@ -98,7 +98,7 @@ struct Nodes {
     drained: usize,
     /// Nodes that do not answer and are not expelled, as too many are silent at once.
     held: u32,
-    /// Leaf switches at which such nodes are, unless they are kept for the share of all nodes.
+    /// Leaf switches of which so many nodes are silent that they are kept.
     held_blocks: u32,
 }
 
@@ -346,12 +346,12 @@ impl ClusterStatus {
     }
 }
 
-/// - `blocks`: 0 if nodes are kept for the share of all nodes that is silent.
+/// - `nodes`: those that are kept for the share of all nodes that is silent, and those of `blocks`.
 fn held_problem(nodes: u32, blocks: u32) -> Option<String> {
     let of = match blocks {
         0 => "of all nodes".to_owned(),
-        1 => "at 1 leaf switch".to_owned(),
-        blocks => format!("at {blocks} leaf switches"),
+        1 => "at 1 leaf switch, or of all nodes,".to_owned(),
+        blocks => format!("at {blocks} leaf switches, or of all nodes,"),
     };
     let kept = "silent nodes are kept, not expelled, as too many";
     (nodes > 0).then(|| format!("{nodes} {kept} {of} are silent at once"))
@@ -451,9 +451,15 @@ mod tests {
 
     #[test]
     fn nodes_that_are_kept_are_a_problem_with_the_reason() {
-        let told = held_problem(12, 2).unwrap();
-        assert!(told.starts_with("12 silent nodes are kept") && told.contains("2 leaf"), "{told}");
-        assert!(held_problem(9, 0).unwrap().contains("of all nodes"));
+        let kept = "silent nodes are kept, not expelled, as too many";
+        for (nodes, blocks, of) in [
+            (9, 0, "of all nodes"),
+            (4, 1, "at 1 leaf switch, or of all nodes,"),
+            (12, 2, "at 2 leaf switches, or of all nodes,"),
+        ] {
+            let told = held_problem(nodes, blocks).unwrap();
+            assert_eq!(told, format!("{nodes} {kept} {of} are silent at once"));
+        }
         assert_eq!(held_problem(0, 0), None);
     }
 

@@ -1,4 +1,4 @@
-//! Faults of two clusters, which a real Prometheus and Alertmanager see and tell of.
+//! Faults of three clusters, which a real Prometheus and Alertmanager see and tell of.
 //!
 //! `west` is a `fabricast up` that stays; `east` is another one, and a fabric with certificates.
 //! `north` is a cluster of single parts on etcd.

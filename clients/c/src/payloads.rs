@@ -134,120 +134,44 @@ unsafe fn scatter(
     unsafe { listed(list, running) }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fabricast_barrier_list(group: *const Group, list: ListPlace) -> Code {
-    // SAFETY: the caller promises a valid handle, and room for one.
-    unsafe { run(group, |group| barrier(group, list)) }
+/// Defines functions that run an operation, and those that start the same one.
+macro_rules! calls {
+    ($($run:ident, $start:ident($($argument:ident: $kind:ty),*)
+        = |$group:ident, $list:ident| $operation:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $run(
+            group: *const Group,
+            $($argument: $kind,)*
+            $list: ListPlace,
+        ) -> Code {
+            // SAFETY: the caller promises a valid handle, room for one, and payloads of these lengths.
+            unsafe { run(group, |$group| $operation) }
+        }
+
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $start(
+            group: *const Group,
+            $($argument: $kind,)*
+            $list: ListPlace,
+            request: *mut *mut Request,
+        ) -> Code {
+            // SAFETY: as above, until the request has ended or is freed.
+            unsafe { start(group, request, |$group| $operation) }
+        }
+    )*};
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fabricast_start_barrier_list(
-    group: *const Group,
-    list: ListPlace,
-    request: *mut *mut Request,
-) -> Code {
-    // SAFETY: as above, until the request has ended or is freed.
-    unsafe { start(group, request, |group| barrier(group, list)) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fabricast_broadcast_list(
-    group: *const Group,
-    source: u32,
-    payload: *const c_void,
-    length: usize,
-    list: ListPlace,
-) -> Code {
-    // SAFETY: the caller promises a valid handle, `length` bytes, and room for a handle.
-    unsafe { run(group, |group| broadcast(group, source, Bytes { payload, length }, list)) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fabricast_start_broadcast_list(
-    group: *const Group,
-    source: u32,
-    payload: *const c_void,
-    length: usize,
-    list: ListPlace,
-    request: *mut *mut Request,
-) -> Code {
-    // SAFETY: as above, until the request has ended or is freed.
-    unsafe {
-        start(group, request, |group| broadcast(group, source, Bytes { payload, length }, list))
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fabricast_gather(
-    group: *const Group,
-    root: u32,
-    payload: *const c_void,
-    length: usize,
-    list: ListPlace,
-) -> Code {
-    // SAFETY: the caller promises a valid handle, `length` bytes, and room for a handle.
-    unsafe { run(group, |group| gather(group, Some(root), Bytes { payload, length }, list)) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fabricast_start_gather(
-    group: *const Group,
-    root: u32,
-    payload: *const c_void,
-    length: usize,
-    list: ListPlace,
-    request: *mut *mut Request,
-) -> Code {
-    // SAFETY: as above, until the request has ended or is freed.
-    unsafe {
-        start(group, request, |group| gather(group, Some(root), Bytes { payload, length }, list))
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fabricast_all_gather_list(
-    group: *const Group,
-    payload: *const c_void,
-    length: usize,
-    list: ListPlace,
-) -> Code {
-    // SAFETY: the caller promises a valid handle, `length` bytes, and room for a handle.
-    unsafe { run(group, |group| gather(group, None, Bytes { payload, length }, list)) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fabricast_start_all_gather_list(
-    group: *const Group,
-    payload: *const c_void,
-    length: usize,
-    list: ListPlace,
-    request: *mut *mut Request,
-) -> Code {
-    // SAFETY: as above, until the request has ended or is freed.
-    unsafe { start(group, request, |group| gather(group, None, Bytes { payload, length }, list)) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fabricast_scatter(
-    group: *const Group,
-    source: u32,
-    parts: *const Payload,
-    count: usize,
-    list: ListPlace,
-) -> Code {
-    // SAFETY: the caller promises a valid handle, `count` parts, and room for a handle.
-    unsafe { run(group, |group| scatter(group, source, Parts { parts, count }, list)) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fabricast_start_scatter(
-    group: *const Group,
-    source: u32,
-    parts: *const Payload,
-    count: usize,
-    list: ListPlace,
-    request: *mut *mut Request,
-) -> Code {
-    // SAFETY: as above, until the request has ended or is freed.
-    unsafe { start(group, request, |group| scatter(group, source, Parts { parts, count }, list)) }
+calls! {
+    fabricast_barrier_list, fabricast_start_barrier_list()
+        = |group, list| barrier(group, list);
+    fabricast_broadcast_list, fabricast_start_broadcast_list(
+        source: u32, payload: *const c_void, length: usize
+    ) = |group, list| broadcast(group, source, Bytes { payload, length }, list);
+    fabricast_gather, fabricast_start_gather(root: u32, payload: *const c_void, length: usize)
+        = |group, list| gather(group, Some(root), Bytes { payload, length }, list);
+    fabricast_all_gather_list, fabricast_start_all_gather_list(
+        payload: *const c_void, length: usize
+    ) = |group, list| gather(group, None, Bytes { payload, length }, list);
+    fabricast_scatter, fabricast_start_scatter(source: u32, parts: *const Payload, count: usize)
+        = |group, list| scatter(group, source, Parts { parts, count }, list);
 }

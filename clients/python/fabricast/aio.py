@@ -210,7 +210,7 @@ class Group:
         return await self._end(self._group._start_scan(numbers, reduction, dtype, survivors))
 
     async def _end(self, started: "Request[T]") -> T:
-        return await _run(self._threads, started.wait)
+        return await self._do(started.wait)
 
     async def _do(self, call: Callable[[], T]) -> T:
         return await _run(self._threads, call)

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from ctypes import POINTER, c_size_t, c_void_p
 from typing import (
-    TYPE_CHECKING, Any, Callable, Deque, Dict, Iterator, List, Mapping, NamedTuple, Optional, Union,
+    TYPE_CHECKING, Any, Callable, Deque, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union,
 )
 
 from .bindings import (
@@ -16,6 +16,9 @@ from .numbers import Contribution, Numbers, Payload, Reduction, payload_of, redu
 
 if TYPE_CHECKING:
     from .client import Client
+
+# Starts an operation, with the library, the group and a place for the request.
+Start = Callable[[ctypes.CDLL, c_void_p, Any], int]
 
 _SURVIVORS = 1
 _NO_TIME = 0
@@ -237,64 +240,31 @@ class Group:
             return code
 
     def _start_multicast(self, payload: Payload) -> "Request[List[int]]":
-        sent, length = payload_of(payload)
-        found = POINTER(PayloadList)()
-        return Request(
-            self._handle,
-            lambda lib, group, place: lib.fabricast_start_multicast_list(
-                group, sent, length, ctypes.byref(found), place
-            ),
-            lambda: list(_payloads(found) or {}),
-        )
+        start, found = _listing("fabricast_start_multicast_list", payload_of(payload))
+        return Request(self._handle, start, lambda: list(found()))
 
     def _start_barrier(self, survivors: bool) -> "Request[List[int]]":
-        found = POINTER(PayloadList)()
-        return self._start(
-            survivors,
-            lambda lib, group, place: lib.fabricast_start_barrier_list(
-                group, ctypes.byref(found), place
-            ),
-            lambda: list(_payloads(found) or {}),
-        )
+        start, found = _listing("fabricast_start_barrier_list", ())
+        return self._start(survivors, start, lambda: list(found()))
 
     def _start_broadcast(
         self, source: int, payload: Payload, survivors: bool
     ) -> "Request[bytes]":
-        sent, length = payload_of(payload if self.rank == source else b"")
-        found = POINTER(PayloadList)()
-        return self._start(
-            survivors,
-            lambda lib, group, place: lib.fabricast_start_broadcast_list(
-                group, source, sent, length, ctypes.byref(found), place
-            ),
-            lambda: (_payloads(found) or {})[source],
-        )
+        sent = payload_of(payload if self.rank == source else b"")
+        start, found = _listing("fabricast_start_broadcast_list", (source, *sent))
+        return self._start(survivors, start, lambda: found()[source])
 
     def _start_gather(
         self, root: int, payload: Payload, survivors: bool
     ) -> "Request[Optional[Dict[int, bytes]]]":
-        sent, length = payload_of(payload)
-        found = POINTER(PayloadList)()
-        return self._start(
-            survivors,
-            lambda lib, group, place: lib.fabricast_start_gather(
-                group, root, sent, length, ctypes.byref(found), place
-            ),
-            lambda: _payloads(found),
-        )
+        start, found = _listing("fabricast_start_gather", (root, *payload_of(payload)))
+        return self._start(survivors, start, lambda: found() if self.rank == root else None)
 
     def _start_all_gather(
         self, payload: Payload, survivors: bool
     ) -> "Request[Dict[int, bytes]]":
-        sent, length = payload_of(payload)
-        found = POINTER(PayloadList)()
-        return self._start(
-            survivors,
-            lambda lib, group, place: lib.fabricast_start_all_gather_list(
-                group, sent, length, ctypes.byref(found), place
-            ),
-            lambda: _payloads(found) or {},
-        )
+        start, found = _listing("fabricast_start_all_gather_list", payload_of(payload))
+        return self._start(survivors, start, found)
 
     def _start_scatter(
         self, source: int, parts: Optional[Mapping[int, Payload]], survivors: bool
@@ -307,14 +277,8 @@ class Group:
                 for rank, (sent, length) in zip(mine, kept)
             )
         )
-        found = POINTER(PayloadList)()
-        return self._start(
-            survivors,
-            lambda lib, group, place: lib.fabricast_start_scatter(
-                group, source, wire, len(mine), ctypes.byref(found), place
-            ),
-            lambda: (_payloads(found) or {}).get(self.rank),
-        )
+        start, found = _listing("fabricast_start_scatter", (source, wire, len(mine)))
+        return self._start(survivors, start, lambda: found().get(self.rank))
 
     def _start_reduce(
         self,
@@ -324,14 +288,8 @@ class Group:
         dtype: Optional[Any],
         survivors: bool,
     ) -> "Request[Optional[Numbers]]":
-        how, it = reduction_number(reduction), Contribution(numbers, dtype)
-        return self._start(
-            survivors,
-            lambda lib, group, place: lib.fabricast_start_reduce(
-                group, root, how, it.kind, it.sent, it.place, it.count, place
-            ),
-            lambda: it.result() if self.rank == root else None,
-        )
+        start, it = _combining("fabricast_start_reduce", (root,), numbers, reduction, dtype)
+        return self._start(survivors, start, lambda: it.result() if self.rank == root else None)
 
     def _start_all_reduce(
         self,
@@ -340,14 +298,8 @@ class Group:
         dtype: Optional[Any],
         survivors: bool,
     ) -> "Request[Numbers]":
-        how, it = reduction_number(reduction), Contribution(numbers, dtype)
-        return self._start(
-            survivors,
-            lambda lib, group, place: lib.fabricast_start_all_reduce(
-                group, how, it.kind, it.sent, it.place, it.count, place
-            ),
-            it.result,
-        )
+        start, it = _combining("fabricast_start_all_reduce", (), numbers, reduction, dtype)
+        return self._start(survivors, start, it.result)
 
     def _start_scan(
         self,
@@ -356,24 +308,47 @@ class Group:
         dtype: Optional[Any],
         survivors: bool,
     ) -> "Request[Numbers]":
-        how, it = reduction_number(reduction), Contribution(numbers, dtype)
-        return self._start(
-            survivors,
-            lambda lib, group, place: lib.fabricast_start_scan(
-                group, how, it.kind, it.sent, it.place, it.count, place
-            ),
-            it.result,
-        )
+        start, it = _combining("fabricast_start_scan", (), numbers, reduction, dtype)
+        return self._start(survivors, start, it.result)
 
-    def _start(
-        self, survivors: bool, start: Callable[[ctypes.CDLL, c_void_p, Any], int], result: Any
-    ) -> "Request[Any]":
+    def _start(self, survivors: bool, start: Start, result: Any) -> "Request[Any]":
         def with_policy(library: ctypes.CDLL, group: c_void_p, place: Any) -> int:
             check(library.fabricast_set_failure_policy(group, _SURVIVORS if survivors else 0))
             return start(library, group, place)
 
         with self._policy:
             return Request(self._handle, with_policy, result)
+
+
+def _listing(
+    name: str, arguments: Tuple[Any, ...]
+) -> Tuple[Start, Callable[[], Dict[int, bytes]]]:
+    """A function of the library that gives payloads, and the payloads once it has ended."""
+    found = POINTER(PayloadList)()
+
+    def start(library: ctypes.CDLL, group: c_void_p, place: Any) -> int:
+        code: int = getattr(library, name)(group, *arguments, ctypes.byref(found), place)
+        return code
+
+    return start, lambda: _payloads(found)
+
+
+def _combining(
+    name: str,
+    arguments: Tuple[Any, ...],
+    numbers: Numbers,
+    reduction: Union[Reduction, str],
+    dtype: Optional[Any],
+) -> Tuple[Start, Contribution]:
+    """A function of the library that combines numbers, and the place of its result."""
+    how, it = reduction_number(reduction), Contribution(numbers, dtype)
+
+    def start(library: ctypes.CDLL, group: c_void_p, place: Any) -> int:
+        call = getattr(library, name)
+        code: int = call(group, *arguments, how, it.kind, it.sent, it.place, it.count, place)
+        return code
+
+    return start, it
 
 
 def _within(
@@ -407,9 +382,9 @@ def _members(found: Any) -> List[Member]:
         load().fabricast_member_list_free(found)
 
 
-def _payloads(found: Any) -> Optional[Dict[int, bytes]]:
+def _payloads(found: Any) -> Dict[int, bytes]:
     if not found:
-        return None
+        return {}
     try:
         every = (found.contents.payloads[at] for at in range(found.contents.count))
         return {one.rank: ctypes.string_at(one.payload, one.length) for one in every}

@@ -30,6 +30,9 @@ pub struct Claim {
     pub verdict: Verdict,
     /// Why they differ, what was fitted or calibrated; empty only for [`Verdict::Same`].
     pub why: String,
+    /// Why they would differ, also where they do not.
+    #[serde(skip)]
+    pub(crate) reason: String,
 }
 
 /// Relation of our value to the published one.
@@ -202,7 +205,7 @@ impl Comparison {
             why.push("seeds disagree".to_owned());
         }
         if !matches!(verdict, Verdict::Same | Verdict::Fitted) {
-            why.push(reason);
+            why.push(reason.clone());
         }
         let print = |value: f64| format!("{:.*}{}", self.decimals, value, self.unit);
         Claim {
@@ -214,6 +217,7 @@ impl Comparison {
             published: self.published.text,
             verdict,
             why: why.join("; "),
+            reason,
         }
     }
 
@@ -292,26 +296,20 @@ impl Claim {
             tolerance: "none".to_owned(),
             verdict: Verdict::NotComparable,
             why: why.to_owned(),
+            reason: why.to_owned(),
         }
     }
 }
 
-/// Lists what is wrong with the rows of a comparison: no tolerance, a difference without a reason,
-/// one reason for two rows.
+/// Lists what is wrong with the rows of a comparison, whatever their verdicts are: no reason for a
+/// difference, or that of another row.
 pub(crate) fn faults(claims: &[Claim]) -> Vec<String> {
     let mut faults = Vec::new();
     for (at, claim) in claims.iter().enumerate() {
-        if claim.tolerance.is_empty() {
-            faults.push(format!("'{}' has no tolerance", claim.what));
+        if claim.reason.is_empty() {
+            faults.push(format!("'{}' has no reason for a difference", claim.what));
         }
-        if claim.verdict == Verdict::Same {
-            continue;
-        }
-        if claim.why.is_empty() {
-            faults.push(format!("'{}' differs without a reason", claim.what));
-        }
-        let same = |other: &&Claim| other.verdict != Verdict::Same && other.why == claim.why;
-        if let Some(other) = claims[..at].iter().find(same) {
+        if let Some(other) = claims[..at].iter().find(|other| other.reason == claim.reason) {
             faults.push(format!("'{}' has the reason of '{}'", claim.what, other.what));
         }
     }
@@ -402,21 +400,13 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_differ_need_a_reason_of_their_own() {
-        let good =
-            [of(120.0).because("wiring"), of(130.0).because("order"), of(100.0).because("x")];
-        assert!(faults(&good).is_empty());
-        let mut bad = good.to_vec();
-        bad[0].why.clear();
-        bad[1].tolerance.clear();
-        bad.push(bad[1].clone());
-        bad[3].what = "throughput".to_owned();
-        bad[3].tolerance = "exact".to_owned();
-        let expected = [
-            "'latency' differs without a reason",
-            "'latency' has no tolerance",
-            "'throughput' has the reason of 'latency'",
-        ];
-        assert_eq!(faults(&bad), expected);
+    fn rows_need_a_reason_of_their_own_also_where_nothing_differs() {
+        let none = Claim::not_comparable("width", "§2", "9", "8", "");
+        let rows = [of(120.0).because("wiring"), of(100.0).because("order"), none];
+        assert_eq!(faults(&rows[..2]), Vec::<String>::new());
+        let same = Claim { what: "throughput".to_owned(), ..of(100.0).because("wiring") };
+        let expected =
+            ["'width' has no reason for a difference", "'throughput' has the reason of 'latency'"];
+        assert_eq!(faults(&[&rows[..], &[same]].concat()), expected);
     }
 }

@@ -65,15 +65,6 @@ pub enum Command {
         /// Name of the node.
         node: NodeName,
     },
-    /// A process has failed; its memberships end, a bounded number per decision.
-    ProcessFailed {
-        /// Name of the node.
-        node: NodeName,
-        /// Incarnation of the node that the process belonged to.
-        incarnation: Incarnation,
-        /// Name of the process.
-        process: ProcessName,
-    },
     /// Groups move to the spanning trees of other MGIDs, each if it is still where it was and the
     /// MGID is free; members keep the group's own MGID. Each group is named once.
     MoveGroups(Vec<GroupMove>),
@@ -142,8 +133,8 @@ pub struct GroupSpec {
     pub complete_at: Option<NonZeroU32>,
     /// Shape of its unicast tree; `None` for the default. Ignored if the group exists.
     pub tree: Option<TreeShape>,
-    /// Bytes of the operations that matter most, for who chooses the shape. Ignored if the group
-    /// exists.
+    /// Bytes of the operations that matter most, by which the TIC chooses a shape that is left
+    /// out; the directory keeps them nowhere.
     pub operation_bytes: Option<u32>,
     /// Token of the job that the group belongs to; needed if a share is reserved for the job.
     pub token: Option<JobToken>,
@@ -364,8 +355,7 @@ pub enum Answer {
     NodeDrain(NodeRecord),
     /// Answer to `RemoveNode`.
     NodeRemoved,
-    /// To `NodeFailed` and `ProcessFailed`, and to `RegisterNode` while memberships of the start
-    /// before are left.
+    /// To `NodeFailed`, and to `RegisterNode` while memberships of the start before are left.
     Expelled(Expelled),
     /// Answer to `MoveGroups`: the moves that were made.
     Moved(Vec<GroupMove>),
@@ -376,7 +366,7 @@ pub enum Answer {
     },
 }
 
-/// Memberships that ended because their node or process failed.
+/// Memberships that ended because their node failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expelled {
     /// Memberships that ended by this decision.

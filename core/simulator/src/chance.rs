@@ -26,6 +26,15 @@ impl Chance {
         self.numbers.below(count)
     }
 
+    /// Shuffles items.
+    ///
+    /// # Panics
+    ///
+    /// If there are 2^32 items or more.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        self.numbers.shuffle(items);
+    }
+
     /// Draws from an exponential distribution, in picoseconds, at most 40 means.
     pub fn wait_ps(&mut self, mean_ps: u64) -> u64 {
         // -ln(u) by the binary logarithm of a 64-bit word: leading zeros, then a table-free

@@ -4,10 +4,11 @@
 //! layer reads the wire format as the bytes arrive, before anything is decoded, and adds up what
 //! lists and texts will take: elements, numbers at their decoded size, and the room that lists have
 //! for more. A message is refused once that is more than [`scan::FACTOR`] times its length and more
-//! than [`scan::FREE_BYTES`]. What a message may take, its client is charged with:
-//! [`RequestBytes`] holds its length, or a quarter of its memory if that is more. Sizes are
-//! computed from the descriptors, so that every message of every call is bounded without a list to
-//! keep.
+//! than [`scan::FREE_BYTES`]; calls of [`scan::LARGE`], whose messages are long lists of short
+//! values, have a larger factor up to a number of bytes. What a message takes, its client is
+//! charged with: [`RequestBytes`] holds its length, or a quarter of its memory if that is more.
+//! Sizes are computed from the descriptors, so that every message of every call is bounded without
+//! a list to keep.
 //! Calls whose messages do not arrive in time are ended.
 
 use std::pin::Pin;

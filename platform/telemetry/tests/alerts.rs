@@ -1,6 +1,6 @@
 //! The alerts of `deploy/prometheus`: their cases, and the documents that they lead to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 fn repository() -> PathBuf {
@@ -17,26 +17,36 @@ fn values<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
     text.lines().filter_map(|line| line.trim_start().strip_prefix(key)).collect()
 }
 
-/// The anchor of a heading, as GitHub and others make it.
+/// The anchor of a heading, as GitHub and mdBook make it.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
     kept.collect::<String>().to_lowercase().replace(' ', "-")
 }
 
+/// Anchors of the sections of a page of the site, which keeps the paths of the repository.
+fn anchors(url_path: &str) -> BTreeSet<String> {
+    let page = url_path.strip_suffix(".html").expect("pages end so").to_owned() + ".md";
+    let entry = page.strip_prefix("docs/").expect("the folder of the contents");
+    assert!(read("docs/SUMMARY.md").contains(&format!("]({entry})")), "no page {page} in the site");
+    read(&page).lines().filter_map(|line| line.strip_prefix("## ")).map(anchor).collect()
+}
+
 #[test]
-fn every_alert_leads_to_its_section_of_the_runbook() {
+fn every_alert_leads_to_its_section_of_the_site() {
     let rules = read("deploy/prometheus/alerts.yaml");
-    let page = read("docs/alerts.md");
-    let anchors: BTreeSet<String> =
-        page.lines().filter_map(|line| line.strip_prefix("## ")).map(anchor).collect();
     let (names, urls) = (values(&rules, "- alert: "), values(&rules, "runbook_url: "));
     assert!(!names.is_empty());
     assert_eq!(names.len(), urls.len());
+    let mut linked: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for (name, url) in names.iter().zip(&urls) {
-        assert_eq!(*url, format!("https://fabricast.example/alerts.html#{}", anchor(name)));
+        let path = url.strip_prefix("https://fabricast.example/").expect("the address to replace");
+        let (page, section) = path.split_once('#').expect("a section");
+        assert_eq!(section, anchor(name));
+        linked.entry(page).or_default().insert(section.to_owned());
     }
-    let linked: BTreeSet<String> = names.iter().map(|name| anchor(name)).collect();
-    assert_eq!(anchors, linked, "sections and alerts");
+    for (page, sections) in linked {
+        assert_eq!(anchors(page), sections, "sections of {page} and alerts");
+    }
 }
 
 #[test]

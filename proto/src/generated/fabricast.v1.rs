@@ -2173,7 +2173,7 @@ pub struct RunCollectiveResponse {
 /// model has them.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TreeConstants {
-    /// Required. Links of the path between two nodes.
+    /// Required, more than 0. Links of the path between two nodes.
     #[prost(double, tag = "1")]
     pub path_link_count: f64,
     /// Required. Time for each link.
@@ -2200,7 +2200,7 @@ pub struct TreeConstants {
     /// Required. Part of the measurements' variance that the model explains, at most 1.
     #[prost(double, tag = "9")]
     pub r_squared: f64,
-    /// Output only. When they were taken.
+    /// Output only. When the TIC was given them, on its clock.
     #[prost(message, optional, tag = "10")]
     pub set_time: ::core::option::Option<::prost_types::Timestamp>,
 }
@@ -5152,8 +5152,8 @@ pub struct ListNodesResponse {
     /// Nodes that have not answered and are kept only because too many are silent at once.
     #[prost(uint32, tag = "4")]
     pub held_node_count: u32,
-    /// Leaf switches at which nodes are kept because too many there are silent at once; 0 where nodes
-    /// are kept because too many of all are.
+    /// Leaf switches at which nodes are kept because too many there are silent at once. Other nodes
+    /// may be kept because too many of all are.
     #[prost(uint32, tag = "5")]
     pub held_block_count: u32,
 }
@@ -10384,8 +10384,9 @@ pub mod operating_agent_service_client {
         /// members of the group are to be called at the same time with the same operations. Waits at most
         /// 10 s for the member, and as long for the others.
         /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
-        /// INVALID_ARGUMENT / COLLECTIVE_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED, NOT_FOUND /
-        /// NOT_A_MEMBER, ALREADY_EXISTS / SEAT_TAKEN, and those of ProcessService.RunOperation.
+        /// INVALID_ARGUMENT / COLLECTIVE_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED, UNAVAILABLE /
+        /// PEER_UNAVAILABLE (not all members take part in time), NOT_FOUND / NOT_A_MEMBER, ALREADY_EXISTS
+        /// / SEAT_TAKEN, and those of ProcessService.RunOperation.
         pub async fn measure_operations(
             &mut self,
             request: impl tonic::IntoRequest<super::MeasureOperationsRequest>,
@@ -10575,8 +10576,9 @@ pub mod operating_agent_service_server {
         /// members of the group are to be called at the same time with the same operations. Waits at most
         /// 10 s for the member, and as long for the others.
         /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
-        /// INVALID_ARGUMENT / COLLECTIVE_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED, NOT_FOUND /
-        /// NOT_A_MEMBER, ALREADY_EXISTS / SEAT_TAKEN, and those of ProcessService.RunOperation.
+        /// INVALID_ARGUMENT / COLLECTIVE_INVALID, RESOURCE_EXHAUSTED / LIMIT_REACHED, UNAVAILABLE /
+        /// PEER_UNAVAILABLE (not all members take part in time), NOT_FOUND / NOT_A_MEMBER, ALREADY_EXISTS
+        /// / SEAT_TAKEN, and those of ProcessService.RunOperation.
         async fn measure_operations(
             &self,
             request: tonic::Request<super::MeasureOperationsRequest>,

@@ -38,6 +38,7 @@ mod writer;
 
 pub use app::{App, LiveSettings, StartError};
 pub use config::Setup;
+pub use domain::collectives::member_trees::{decode_constants, encode_constants};
 pub use domain::topology::TopologySource;
 pub use fabricast_store::StoreLocation;
 pub use leadership::RunError;

@@ -201,13 +201,6 @@ pub enum Action {
         /// Seed of the colors and of the endpoints that are left out.
         draw: u64,
     },
-    /// A process ends without leaving, and its node reports that.
-    ProcessFails {
-        /// Index of the node.
-        at: usize,
-        /// Number in the process's name.
-        process: u32,
-    },
     /// A node loses power, or is switched on.
     Power {
         /// Index of the node.
@@ -331,13 +324,12 @@ impl Scenario {
         let (group, process) = (chance.below(4), chance.below(2));
         match chance.below(40) {
             0..=13 => Action::Join { at, group, process },
-            14..=19 => Action::Leave { at, group, process },
+            14..=19 | 25 => Action::Leave { at, group, process },
             20 => Action::Delete { group },
             21 | 22 => Action::Route { draw: chance.bits() },
             23 | 24 => {
                 Action::Form { group, nodes: [at, chance.below(count(self.nodes)) as usize] }
             }
-            25 => Action::ProcessFails { at, process },
             _ => self.draw_fault(chance, profile).unwrap_or(Action::Join { at, group, process }),
         }
     }

@@ -1,7 +1,9 @@
 //! `fabricast collective constants`: the measured constants by which new groups get their trees.
 
 use clap::Args;
+use fabricast_collectives::Term;
 use fabricast_proto::v1;
+use fabricast_tic::decode_constants;
 
 use crate::args::{Format, ServerArgs};
 use crate::failure::Failure;
@@ -53,15 +55,9 @@ fn table(answer: &v1::GetTreeConstantsResponse) -> String {
     };
     let v1::TreeConstants { default_fields, measurement_count, r_squared, .. } = constants;
     let mut rows = Rows::new(&["CONSTANT", "VALUE", "NOTE"]);
-    let values = [
-        ("path_links", constants.path_link_count),
-        ("link_us", constants.link_us),
-        ("matching_us", constants.matching_us),
-        ("store_us_per_byte", constants.store_us_per_byte),
-        ("reduce_us_per_byte", constants.reduce_us_per_byte),
-        ("software_us", constants.software_us),
-    ];
-    for (name, value) in values {
+    let parameters = decode_constants(constants);
+    let terms = Term::ALL.map(|term| (term.field(), parameters.get(term)));
+    for (name, value) in [("path_links", parameters.path_links)].into_iter().chain(terms) {
         let is_default = default_fields.iter().any(|field| field == name);
         let note = if is_default { "default, measured as 0" } else { "" };
         rows.push(vec![name.to_owned(), format!("{value:.6}"), note.to_owned()]);

@@ -9,6 +9,7 @@ use fabricast_collectives::{
     read_measurements_csv,
 };
 use fabricast_proto::v1;
+use fabricast_tic::encode_constants;
 use serde::Serialize;
 
 use super::model::not_negative;
@@ -46,12 +47,15 @@ pub(crate) struct FitArgs {
     #[arg(long, conflicts_with_all = ["measurements", "given"])]
     live: bool,
     /// Most nodes that take part in `--live`.
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = value_parser!(u16).range(4..))]
+    #[arg(long, value_name = "N", default_value_t = 16, requires = "live",
+        value_parser = value_parser!(u16).range(4..))]
     nodes: u16,
     /// Times that each operation of `--live` runs; the median counts.
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = value_parser!(u32).range(1..=900))]
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "live",
+        value_parser = value_parser!(u32).range(1..=900))]
     rounds: u32,
-    /// Length in links of the path between two processes of the measured fabric.
+    /// Length in links of the path between two processes of the measured fabric; above 0 with
+    /// `--live`.
     #[arg(long, value_name = "N", default_value_t = 4.0, value_parser = not_negative)]
     path_links: f64,
     /// Known constant, such as `matching_us=0.01`; may be given several times.
@@ -104,22 +108,18 @@ pub(super) fn run(args: &FitArgs, format: Format) -> Result<(), Failure> {
 
 /// Measures and fits, and gives the TIC the constants.
 async fn measured(args: &FitArgs) -> Result<(Vec<Measurement>, Fit, Vec<Term>), Failure> {
+    if args.path_links <= 0.0 {
+        return Err(Failure::input("--path-links must be more than 0 with --live"));
+    }
     let remote = Remote::new(&args.server)?;
     let measurements = live::measure(&remote, args.nodes.into(), args.rounds).await?;
     let fitted = fit_above_zero(&measurements, args.path_links);
     let (found, defaults) = fitted.context("the times of the agents")?;
-    let CostParameters { path_links, link_us, matching_us, .. } = found.parameters;
     let constants = v1::TreeConstants {
-        path_link_count: path_links,
-        link_us,
-        matching_us,
-        store_us_per_byte: found.parameters.store_us_per_byte,
-        reduce_us_per_byte: found.parameters.reduce_us_per_byte,
-        software_us: found.parameters.software_us,
         default_fields: defaults.iter().map(|term| term.field().to_owned()).collect(),
         measurement_count: u32::try_from(measurements.len()).unwrap_or(u32::MAX),
         r_squared: found.r_squared,
-        set_time: None,
+        ..encode_constants(&found.parameters)
     };
     constants::set(&remote, Some(constants)).await?;
     Ok((measurements, found, defaults))

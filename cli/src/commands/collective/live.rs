@@ -153,12 +153,7 @@ impl Group<'_> {
             groups: vec![group],
             ..Default::default()
         };
-        let failed = |status| self.remote.failed(status);
-        let mut batches = self.remote.batches();
-        let formed = batches.form_groups(tokio_stream::iter([request])).await.map_err(failed)?;
-        let mut formed = formed.into_inner();
-        while formed.message().await.map_err(failed)?.is_some() {}
-        Ok(())
+        self.remote.form_groups(vec![request], |_| ()).await
     }
 
     /// Ends the group; one that was not formed is none.

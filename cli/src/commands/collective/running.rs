@@ -207,8 +207,36 @@ pub(super) async fn reserve(args: ReserveArgs, format: Format) -> Result<(), Fai
 }
 
 /// Runs `collective release`.
-pub(super) async fn release(id: u32, server: &ServerArgs, format: Format) -> Result<(), Failure> {
-    let remote = Remote::new(server)?;
+///
+/// Before reservations were released so, this deleted a collective: any other name still does, and
+/// a number is refused while a collective has it for its name.
+pub(super) async fn release(
+    name: String,
+    server: ServerArgs,
+    format: Format,
+) -> Result<(), Failure> {
+    let Ok(id) = name.parse() else {
+        return delete(CollectiveArgs { collective: name, server }, format).await;
+    };
+    let remote = Remote::new(&server)?;
+    let request = v1::GetCollectiveRequest { name: name.clone() };
+    match remote::answer(remote.collectives().get_collective(request)).await {
+        Ok(_) => {
+            let failure = Failure::input(format!("'{name}' may be a collective or a reservation"));
+            Err(failure.hint(format!(
+                "`fabricast collective delete {name}` deletes the collective, `fabricast \
+                 collective cancel {name}` releases the reservation"
+            )))
+        }
+        Err(error) if error.reason_text().as_deref() == Some("UNKNOWN_COLLECTIVE") => {
+            cancel(&remote, id, format).await
+        }
+        Err(error) => Err(remote.failed(error)),
+    }
+}
+
+/// Releases a reservation.
+pub(super) async fn cancel(remote: &Remote, id: u32, format: Format) -> Result<(), Failure> {
     let answer = remote
         .answer(remote.collectives().cancel_reservation(v1::CancelReservationRequest { id }))
         .await?;

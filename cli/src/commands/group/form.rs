@@ -60,7 +60,11 @@ pub(super) async fn form(args: FormArgs, format: Format) -> Result<(), Failure> 
             groups: Vec::new(),
         };
         let messages = messages(&groups, &args.process, &first);
-        let formed = send(&remote, messages, &progress, &mut joined).await;
+        let formed = remote.form_groups(messages, |answer| {
+            joined += answer.groups.iter().map(|group| group.pns.len()).sum::<usize>();
+            progress.at(usize::try_from(answer.formed_count).unwrap_or(usize::MAX), "forming");
+        });
+        let formed = formed.await;
         progress.finish();
         formed.map_err(|failure| match joined {
             0 => failure,
@@ -111,28 +115,6 @@ fn messages(
         }
     }
     messages
-}
-
-async fn send(
-    remote: &Remote,
-    messages: Vec<v1::FormGroupsRequest>,
-    progress: &Progress,
-    joined: &mut usize,
-) -> Result<(), Failure> {
-    let failed = |status| remote.failed(status);
-    let stream = remote.batches().form_groups(tokio_stream::iter(messages)).await;
-    let mut answers = stream.map_err(failed)?.into_inner();
-    let (mut formed, mut all) = (0, 0);
-    while let Some(answer) = answers.message().await.map_err(failed)? {
-        (formed, all) = (answer.formed_count, answer.group_count);
-        *joined += answer.groups.iter().map(|group| group.pns.len()).sum::<usize>();
-        progress.at(usize::try_from(formed).unwrap_or(usize::MAX), "forming");
-    }
-    if formed == all {
-        Ok(())
-    } else {
-        Err(Failure::input(format!("the server ended after {formed} of {all} groups")))
-    }
 }
 
 /// Deletes all groups of a job.

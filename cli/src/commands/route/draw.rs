@@ -36,7 +36,7 @@ pub(crate) struct DrawArgs {
 /// An unknown group, or a server that does not answer.
 pub(super) async fn run(args: &DrawArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&args.server)?;
-    let name = args.group.name();
+    let name = args.group.get().to_owned();
     let request = v1::GetGroupRequest { group: name.clone(), ..Default::default() };
     let group = remote.answer(remote.tic().get_group(request)).await?.group.unwrap_or_default();
     let request = v1::ExplainRouteRequest { group: name.clone() };

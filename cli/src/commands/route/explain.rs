@@ -129,7 +129,7 @@ pub(super) fn run(topology: &str, args: &ExplainArgs, format: Format) -> Result<
     let scenario = input.scenario();
     let now = scenario.route(args.colors).map_err(|error| input.failure(error))?;
     let names = input.names(&now)?;
-    let group = find(&names, &now.mgids, &args.group.name())?;
+    let group = find(&names, &now.mgids, args.group.get())?;
     let known = Known { input: &input, names: &names, now: &now };
     let explanation = explain(&*now.engine, scenario.fat_tree.map(|one| &**one), now.mgids[group]);
     let explanation = explanation.expect("the engine has all groups of the scenario");

@@ -6,26 +6,24 @@ use std::sync::Arc;
 use clap::Args;
 use fabricast_drawing::{Drawing, Fabric, Overlay, Scope, Unit, draw};
 
-use crate::args::Format;
+use crate::args::{Format, value_or_option};
 use crate::failure::Failure;
 use crate::output;
 use crate::source::Topology;
 
+value_or_option! {
+    /// A topology.
+    struct TopologyArgs {
+        /// File as `ibnetdiscover` prints it, spec in TOML, or preset.
+        "topology": "FILE|PRESET"
+    }
+}
+
 /// Options of `topology draw`.
 #[derive(Debug, Args)]
 pub(crate) struct DrawArgs {
-    /// File as `ibnetdiscover` prints it, spec in TOML, or preset.
-    #[arg(value_name = "FILE|PRESET", required_unless_present = "named")]
-    file: Option<String>,
-    /// The same, as older versions take it.
-    #[arg(
-        long = "topology",
-        id = "named",
-        value_name = "FILE|PRESET",
-        hide = true,
-        conflicts_with = "file"
-    )]
-    named: Option<String>,
+    #[command(flatten)]
+    topology: TopologyArgs,
     /// Draw the switches of one midplane, such as `cn-3` or `tn-0`; default: the whole fabric, by
     /// midplane if it is large.
     #[arg(long, value_name = "UNIT")]
@@ -41,8 +39,7 @@ pub(crate) struct DrawArgs {
 ///
 /// A topology that cannot be read, or a midplane that it does not have.
 pub(super) fn run(args: &DrawArgs, format: Format) -> Result<(), Failure> {
-    let file = args.file.as_ref().or(args.named.as_ref());
-    let topology = Topology::read(file.map_or("", String::as_str))?;
+    let topology = Topology::read(args.topology.get())?;
     let fabric = Fabric::new(Arc::clone(&topology.graph));
     let scope = scope(&fabric, args.inside.as_deref())?;
     print(&draw(&fabric, scope, &Overlay::default()), args.out.as_deref(), format)

@@ -145,7 +145,7 @@ impl Watchers {
         let alerts = answer.as_array()?.iter().map(|alert| {
             let label = |name: &str| alert["labels"][name].as_str().unwrap_or_default().to_owned();
             let url = alert["annotations"]["runbook_url"].as_str().unwrap_or_default();
-            assert!(url.starts_with(&format!("{DOCUMENTS}/alerts.html#")), "{alert}");
+            assert!(url.starts_with(&format!("{DOCUMENTS}/docs/alerts.html#")), "{alert}");
             (label("alertname"), label("cluster"))
         });
         Some(alerts.collect())

@@ -122,15 +122,35 @@ fn older_names_of_commands_do_the_same() {
     up.run(&["switch", "show", "nowhere"]).refused(2, "no switch 'nowhere'");
     up.run(&["switch", "show", switch, "--ports", "--entries"]).refused(2, "cannot be used with");
     up.run(&["switch", "show", "--ports"]).refused(2, "give the name of a switch");
+}
 
-    // A reservation has a number; older versions released collectives, which have names.
+#[test]
+fn release_ends_a_reservation_by_number_and_a_collective_by_name_as_older_versions_do() {
+    let up = Up::start();
+    for node in ["node001", "gpu042"] {
+        up.ok(&["group", "join", "g", "--node", node]);
+    }
+    let create = |name| {
+        up.ok(&["collective", "create", name, "--group", "g", "--tenant", "t"]);
+    };
     let entries = ["--entries", "1", "--endpoints", "node001 HCA-1,gpu042 HCA-1"];
     let reserve = [&["collective", "reserve", "--tenant", "t"][..], &entries].concat();
+    let reserve = || up.json(&reserve)["reservation"]["id"].to_string();
     for release in ["release", "cancel"] {
-        let number = up.json(&reserve)["reservation"]["id"].to_string();
+        let number = reserve();
         let last = up.ok(&["collective", release, &number]);
         assert_eq!(last, format!("reservation {number} released\n"));
         up.run(&["collective", release, &number]).refused(2, "no reservation");
     }
-    up.run(&["collective", "release", "sum"]).refused(2, "no collective 'sum'");
+    create("sum");
+    assert!(up.ok(&["collective", "release", "sum"]).starts_with("collective sum deleted"));
+    up.run(&["collective", "show", "sum"]).refused(2, "no collective 'sum'");
+    // With both, the older meaning and today's differ.
+    let number = reserve();
+    create(&number);
+    up.run(&["collective", "release", &number]).refused(2, "a collective or a reservation");
+    up.ok(&["collective", "show", &number]);
+    up.ok(&["collective", "cancel", &number]);
+    up.run(&["collective", "release", &number]).refused(2, "a collective or a reservation");
+    up.ok(&["collective", "delete", &number]);
 }

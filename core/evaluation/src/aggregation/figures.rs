@@ -400,8 +400,8 @@ impl Crossed {
 
 /// Share by which the hierarchical tree's latency is lower (table 4).
 fn lower(found: &Found) -> Table {
-    let title = "Broadcast of 8 bytes with noise: how much lower than the hierarchical tree's \
-                 latency is that of the others (table 4)";
+    let title = "Broadcast of 8 bytes with noise: how much lower the hierarchical tree's latency is \
+                 than that of the others (table 4)";
     let others = [Kind::Ary, Kind::Nomial];
     let mut heads = vec!["processes".to_owned()];
     for suffix in ["", ", simulated"] {

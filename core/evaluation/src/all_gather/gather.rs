@@ -61,11 +61,7 @@ impl Gather {
         seed: u64,
     ) -> Self {
         if scheme.is_by_chance() {
-            let mut chance = Chance::new(seed, 0xA6);
-            for last in (1..nodes.len()).rev() {
-                let count = u32::try_from(last + 1).expect("few nodes");
-                nodes.swap(last, chance.below(count) as usize);
-            }
+            Chance::new(seed, 0xA6).shuffle(&mut nodes);
         }
         let last = nodes.iter().map(|node| node.index()).max().unwrap_or(0);
         let mut position = vec![None; last + 1];

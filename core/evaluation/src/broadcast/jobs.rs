@@ -51,10 +51,7 @@ impl Jobs {
         let unit = placement.unit();
         let mut draw = |jobs: u32| -> Vec<Vec<u32>> {
             let mut units: Vec<u32> = (0..SERVERS / unit).collect();
-            for last in (1..units.len()).rev() {
-                let count = u32::try_from(last + 1).expect("few servers");
-                units.swap(last, chance.below(count) as usize);
-            }
+            chance.shuffle(&mut units);
             let of_a_job = (OF_A_JOB / unit) as usize;
             let job =
                 |units: &[u32]| units.iter().flat_map(|one| one * unit..(one + 1) * unit).collect();

@@ -203,10 +203,7 @@ pub(super) fn all_to_many(
         let mut chance = Chance::new(seed ^ 0x9E37, source.0.into());
         // Windows of one shuffled ring: a source sends to every endpoint as often.
         let mut ring = endpoints.clone();
-        for last in (1..ring.len()).rev() {
-            let count = u32::try_from(last + 1).expect("128 endpoints");
-            ring.swap(last, chance.below(count) as usize);
-        }
+        chance.shuffle(&mut ring);
         let (all, width) = (ring.len(), fan_out as usize);
         let window = |start: usize| {
             let mut members: Vec<EndpointId> =

@@ -118,8 +118,9 @@ fn expanded(pns: &FormedPns) -> Formed {
 }
 
 /// Returns a digest that distinguishes batches with one request id: FNV-1a over what the caller
-/// chose. Values that the directory fills in (nodes, incarnations) may differ between attempts and
-/// are left out.
+/// chose. Left out are values that are filled in and may differ between attempts (nodes,
+/// incarnations, the tree, which changes with the measured constants), and hints (layer, bytes of
+/// operations): digests in the log must hold in all versions.
 fn digest(groups: &[FormGroup]) -> u64 {
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
     for FormGroup { group, members } in groups {

@@ -13,7 +13,7 @@ use crate::command::{
 };
 use crate::flaps::FlapPolicy;
 use crate::ids::{Gn, Incarnation, Moment, Revision};
-use crate::names::{GroupName, NodeName, ProcessName};
+use crate::names::{GroupName, NodeName};
 use crate::record::{Change, GroupRecord, MemberRecord, NodeRecord, NodeState, Outcome, Route};
 
 /// Longest time from now to the start of a node, which its own clock tells.
@@ -42,9 +42,6 @@ pub(super) fn decide(
         Command::DrainNode { node, drained } => drain_node(&mut draft, node, *drained),
         Command::RemoveNode { node } => remove_node(&mut draft, node),
         Command::NodeFailed { node, incarnation } => node_failed(&mut draft, node, *incarnation),
-        Command::ProcessFailed { node, incarnation, process } => {
-            process_failed(&mut draft, node, *incarnation, process)
-        }
         Command::MoveGroups(moves) => {
             let made = moves.iter().filter(|one| draft.move_group(one)).copied().collect();
             Ok(Answer::Moved(made))
@@ -86,7 +83,7 @@ fn register(draft: &mut Draft<'_>, asked: &RegisterNode) -> Result<Answer, Refus
             return Err(Refusal::EndpointTaken { endpoint, owner });
         }
     }
-    let expelled = draft.expel(&asked.name, None); // the processes of the start before are gone
+    let expelled = draft.expel(&asked.name); // the processes of the start before are gone
     if !expelled.done {
         return Ok(Answer::Expelled(expelled));
     }
@@ -257,7 +254,7 @@ fn node_failed(
     if given < record.incarnation || record.state == NodeState::Failed {
         return Ok(Answer::Expelled(Expelled { memberships: 0, done: true }));
     }
-    let expelled = draft.expel(node, None);
+    let expelled = draft.expel(node);
     if !expelled.done {
         return Ok(Answer::Expelled(expelled));
     }
@@ -300,16 +297,6 @@ fn remove_node(draft: &mut Draft<'_>, node: &NodeName) -> Result<Answer, Refusal
         draft.changes.push(Change::FirstIncarnationPut(next));
     }
     Ok(Answer::NodeRemoved)
-}
-
-fn process_failed(
-    draft: &mut Draft<'_>,
-    node: &NodeName,
-    incarnation: Incarnation,
-    process: &ProcessName,
-) -> Result<Answer, Refusal> {
-    draft.live_node(node, incarnation)?;
-    Ok(Answer::Expelled(draft.expel(node, Some(process))))
 }
 
 fn routed(

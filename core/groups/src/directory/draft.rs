@@ -383,14 +383,9 @@ impl<'a> Draft<'a> {
         true
     }
 
-    /// Ends the first memberships of a node, or of one of its processes: as many as one decision
-    /// may end. Cost: the memberships up to the last one that ends.
-    pub(super) fn expel(&mut self, node: &NodeName, process: Option<&ProcessName>) -> Expelled {
-        let mut ending = self
-            .base
-            .memberships(node)
-            .filter(|member| process.is_none_or(|process| member.process == *process))
-            .peekable();
+    /// Ends the first memberships of a node: as many as one decision may end. Cost: these.
+    pub(super) fn expel(&mut self, node: &NodeName) -> Expelled {
+        let mut ending = self.base.memberships(node).peekable();
         let mut by_group: BTreeMap<Gn, BTreeSet<Pn>> = BTreeMap::new();
         let mut memberships = 0;
         for member in ending.by_ref().take(self.base.limits.ends) {

@@ -69,9 +69,7 @@ impl BlockHolds {
         self.silences.remove(&block);
         self.kept.remove(life).is_some()
     }
-}
 
-impl BlockHolds {
     /// Number of blocks with nodes that are kept.
     pub(super) fn count(&self) -> usize {
         self.kept.values().collect::<BTreeSet<_>>().len()

@@ -13,7 +13,7 @@ pub(super) const FACTOR: usize = 4;
 pub(super) const FREE_BYTES: usize = FACTOR * (4 << 20);
 /// Calls whose messages may take more, since they are lists of short values: bytes in memory for
 /// each byte, and in all.
-const LARGE: [(&str, usize, usize); 4] = [
+pub(super) const LARGE: [(&str, usize, usize); 4] = [
     ("/fabricast.v1.GroupBatchService/FormGroups", 16, 128 << 20),
     ("/fabricast.v1.TicService/PlanMgids", 16, 64 << 20),
     ("/fabricast.v1.SwitchAgentService/WriteTables", 8, 128 << 20),

@@ -241,8 +241,8 @@ async fn refuse_records(store: &Arc<dyn Store>) -> Result<(), BackupError> {
     }
 }
 
-/// Writes the records of a file into an empty store. Their revision, epochs, next group number and
-/// route term are 2^32 later.
+/// Writes the records of a file into an empty store, with every number that only grows raised: by
+/// 2^32, those of trees and reservations by 2^20.
 ///
 /// # Errors
 ///

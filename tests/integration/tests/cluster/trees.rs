@@ -1,13 +1,15 @@
 //! Groups whose members' tree has another shape than two below each.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::sync::Arc;
 
 use fabricast_client::{Client, GroupPath, Reduction};
 use fabricast_integration::{Cluster, Layout, eventually, soon};
 use fabricast_messages::{Answer, OnFailure, Operation, Reduction as Rule, Values};
 use fabricast_operating::MemberHandle;
 use fabricast_proto::v1;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 use crate::talking::{NODES, all, settings};
 
@@ -68,13 +70,21 @@ async fn open(cluster: &Cluster, group: &v1::Group, nodes: &[String]) -> Vec<Mem
     handles
 }
 
-async fn sums(handles: Vec<MemberHandle>, on_failure: OnFailure) -> BTreeSet<Result<u64, String>> {
+/// Begins a sum over all members; `begun` counts those that have.
+fn begin(
+    handles: &[MemberHandle],
+    on_failure: OnFailure,
+    begun: &Arc<Semaphore>,
+) -> Vec<JoinHandle<Result<u64, String>>> {
     let run = |handle: &MemberHandle| {
-        let handle = handle.clone();
+        let (handle, begun) = (handle.clone(), Arc::clone(begun));
         tokio::spawn(async move {
             let values = Values::U64(vec![1 << handle.pn().0]);
             let sum = Operation::AllReduce { reduction: Rule::Sum, values };
-            match handle.operate(&sum, on_failure).await {
+            // The first poll of the operation begins it.
+            let begins = async { begun.add_permits(1) };
+            let (ended, ()) = tokio::join!(biased; handle.operate(&sum, on_failure), begins);
+            match ended {
                 Ok(ended) => match ended.answer {
                     Answer::Values(Values::U64(sums)) => Ok(sums[0]),
                     other => panic!("{other:?}"),
@@ -83,11 +93,19 @@ async fn sums(handles: Vec<MemberHandle>, on_failure: OnFailure) -> BTreeSet<Res
             }
         })
     };
+    handles.iter().map(run).collect()
+}
+
+async fn outcomes(running: Vec<JoinHandle<Result<u64, String>>>) -> BTreeSet<Result<u64, String>> {
     let mut found = BTreeSet::new();
-    for one in handles.iter().map(run).collect::<Vec<_>>() {
+    for one in running {
         found.insert(soon(one).await.unwrap());
     }
     found
+}
+
+async fn sums(handles: &[MemberHandle], on_failure: OnFailure) -> BTreeSet<Result<u64, String>> {
+    outcomes(begin(handles, on_failure, &Arc::new(Semaphore::new(0)))).await
 }
 
 /// Fifteen of the sixteen nodes, none of which is the last.
@@ -112,25 +130,26 @@ async fn members_of_every_shape_agree_also_when_one_dies() {
         assert_eq!(group.tree, Some(tree));
         let handles = open(&cluster, &group, &nodes()).await;
         let all = BTreeSet::from([Ok((1 << 15) - 1)]);
-        assert_eq!(sums(handles.clone(), OnFailure::Fail).await, all, "{tree:?}");
+        assert_eq!(sums(&handles, OnFailure::Fail).await, all, "{tree:?}");
         opened.push(handles);
     }
     // The root of the k-nomial trees dies while all others wait for it.
     opened.iter_mut().for_each(|handles| drop(handles.remove(0)));
+    let begun = Arc::new(Semaphore::new(0));
     let waiting: Vec<_> =
-        opened.iter().map(|handles| tokio::spawn(sums(handles.clone(), OnFailure::Fail))).collect();
-    // Long enough on most machines for all to begin; where it was not, they begin without it.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+        opened.iter().map(|handles| begin(handles, OnFailure::Fail, &begun)).collect();
+    let all = waiting.iter().map(Vec::len).sum::<usize>();
+    let _ = soon(begun.acquire_many(u32::try_from(all).unwrap())).await.unwrap();
     cluster.client.stop_node("n0").await;
     let named = BTreeSet::from([Err("members 0 failed".to_owned())]);
     let without = BTreeSet::from([Ok((1 << 15) - 2)]);
-    for one in waiting {
-        let outcomes = soon(one).await.unwrap();
+    for running in waiting {
+        let outcomes = outcomes(running).await;
         assert!(outcomes == named || outcomes == without, "no agreement: {outcomes:?}");
     }
     for handles in opened {
         let rest = BTreeSet::from([Ok((1 << 15) - 2)]);
-        assert_eq!(sums(handles, OnFailure::Survivors).await, rest);
+        assert_eq!(sums(&handles, OnFailure::Survivors).await, rest);
     }
 }
 
@@ -165,19 +184,16 @@ async fn processes_on_the_direct_path_follow_the_shape() {
 async fn a_shape_that_no_tree_has_is_refused_and_forms_nothing() {
     let cluster = Cluster::start(Layout::leaf_spine()).await;
     let tree = Some(shape(v1::TreeFamily::KAry, 1, 0));
-    let spec = v1::FormedGroupSpec {
-        group: "g".to_owned(),
-        members: vec![v1::FormedMember::default()],
-        tree,
+    let member = v1::FormedMember {
+        endpoint: cluster.client.nodes().await.unwrap()[0].endpoints[0].clone(),
+        process: "p".to_owned(),
         ..Default::default()
     };
     let spec = v1::FormedGroupSpec {
-        members: vec![v1::FormedMember {
-            endpoint: cluster.client.nodes().await.unwrap()[0].endpoints[0].clone(),
-            process: "p".to_owned(),
-            ..Default::default()
-        }],
-        ..spec
+        group: "g".to_owned(),
+        members: vec![member],
+        tree,
+        ..Default::default()
     };
     let request = v1::FormGroupsRequest {
         request_id: "r".to_owned(),
@@ -231,7 +247,7 @@ async fn measured_constants_choose_the_trees_of_later_groups() {
     assert!(short.tree.is_some() && short.tree != long.tree, "{short:?} {long:?}");
     assert_eq!(cluster.client.group("before").await.tree, None, "it keeps its own");
     let handles = open(&cluster, &short, &nodes()).await;
-    assert_eq!(sums(handles.clone(), OnFailure::Fail).await, BTreeSet::from([Ok((1 << 15) - 1)]));
+    assert_eq!(sums(&handles, OnFailure::Fail).await, BTreeSet::from([Ok((1 << 15) - 1)]));
     let request = v1::GetTreeConstantsRequest {};
     let kept = collectives.get_tree_constants(request).await.unwrap().into_inner().constants;
     let kept = kept.unwrap();

@@ -30,7 +30,6 @@ impl World {
             Action::Form { group, nodes } => self.form(&format!("f{group}"), &nodes),
             Action::Delete { group } => self.delete(group),
             Action::Route { draw } => self.route(draw),
-            Action::ProcessFails { at, process } => self.fail_process(at, process),
             Action::Power { at, on: false } => self.nodes[at].oa.stop(self.now),
             Action::Power { at, on: true } => self.nodes[at].oa.start(self.now),
             Action::Respawn { at } => {
@@ -177,14 +176,6 @@ impl World {
             routes.push((group.gn, route));
         }
         self.submit(&Command::Routed { routes, clean: Some(revision) });
-    }
-
-    fn fail_process(&mut self, at: usize, process: u32) {
-        self.submit(&Command::ProcessFailed {
-            node: name(at),
-            incarnation: self.nodes[at].oa.incarnation(),
-            process: ProcessName::new(&format!("p{process}")).expect("a good name"),
-        });
     }
 
     pub(crate) fn form(&mut self, group: &str, nodes: &[usize]) {

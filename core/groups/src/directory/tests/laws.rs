@@ -28,12 +28,7 @@ fn random_command() -> impl Strategy<Value = Command> {
             }),
             7 | 8 => leave(&id, &group, node, &process),
             9 => delete(&id, &group),
-            10 => node_failed(node),
-            11 => Command::ProcessFailed {
-                node: node_name(node),
-                incarnation: Incarnation(life),
-                process: ProcessName::new(&process).unwrap(),
-            },
+            10 | 11 => node_failed(node),
             13 | 14 => create_job(&id, &process, &[node, node + 1]),
             15 => delete_job(&id, &process),
             24 => Command::ReserveJob(reserve_job(&process)),

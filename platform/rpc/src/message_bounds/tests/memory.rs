@@ -30,15 +30,20 @@ macro_rules! requests {
     };
 }
 
-/// Calls whose requests hold lists.
+/// Calls whose requests hold lists, and some others.
 fn requests() -> Vec<(&'static str, Decode)> {
     requests! {
         "CollectiveAgentService/RunCollective" RunCollectiveRequest,
         "CollectiveService/CreateCollective" CreateCollectiveRequest,
         "CollectiveService/ReportAggregationTrees" ReportAggregationTreesRequest,
+        "CollectiveService/ReserveEntries" ReserveEntriesRequest,
+        "CollectiveService/SetTreeConstants" SetTreeConstantsRequest,
         "FabricAggregationService/ContributeValues" ContributeValuesRequest,
+        "FabricAggregationService/ReadFabricAggregation" ReadFabricAggregationRequest,
         "FabricAggregationService/WriteFabricAggregation" WriteFabricAggregationRequest,
         "FabricService/AttachEndpoints" AttachEndpointsRequest,
+        "FabricService/ReadSwitchCounters" ReadSwitchCountersRequest,
+        "FabricService/ReadSwitchTables" ReadSwitchTablesRequest,
         "FabricService/WriteSwitchTables" WriteSwitchTablesRequest,
         "GroupAgentService/NotifyGroups" NotifyGroupsRequest,
         "GroupAgentService/RegisterMembers" RegisterMembersRequest,
@@ -47,17 +52,31 @@ fn requests() -> Vec<(&'static str, Decode)> {
         "GroupBatchService/GetMany" GetManyRequest,
         "GroupBatchService/JoinMany" JoinManyRequest,
         "GroupBatchService/LeaveMany" LeaveManyRequest,
+        "JobService/CreateJob" CreateJobRequest,
+        "JobService/ReserveJob" ReserveJobRequest,
+        "OperatingAgentService/JoinGroup" OperatingAgentServiceJoinGroupRequest,
+        "OperatingAgentService/JoinMany" OperatingAgentServiceJoinManyRequest,
+        "OperatingAgentService/LeaveMany" OperatingAgentServiceLeaveManyRequest,
+        "OperatingAgentService/MeasureOperations" MeasureOperationsRequest,
         "OperatingAgentService/OpenLink" OpenLinkRequest,
         "OperatingAgentService/UpdatePositions" UpdatePositionsRequest,
-        "ProcessService/TakePart" TakePartRequest,
+        "ProcessService/ListParticipants" ListParticipantsRequest,
+        "ProcessService/OpenDirectPath" OpenDirectPathRequest,
+        "ProcessService/ReserveMembers" ReserveMembersRequest,
         "ProcessService/RunOperation" RunOperationRequest,
         "ProcessService/ShareMemory" ShareMemoryRequest,
-        "ProcessService/ListParticipants" ListParticipantsRequest,
+        "ProcessService/TakePart" TakePartRequest,
         "RouteChoiceService/RecordRouteChoices" RecordRouteChoicesRequest,
+        "RouteService/PlanFaults" PlanFaultsRequest,
+        "SwitchAgentService/ReadCounters" ReadCountersRequest,
+        "SwitchAgentService/ReadTables" ReadTablesRequest,
         "SwitchAgentService/WriteTables" WriteTablesRequest,
         "SwitchAggregationService/WriteAggregation" WriteAggregationRequest,
+        "TicService/JoinGroup" JoinGroupRequest,
+        "TicService/MoveGroups" MoveGroupsRequest,
         "TicService/PlanMgids" PlanMgidsRequest,
         "TicService/RegisterNode" RegisterNodeRequest,
+        "TicService/ReportFailedElements" ReportFailedElementsRequest,
         "TicService/ReportGroupAgents" ReportGroupAgentsRequest,
         "TicService/ReportRoutes" ReportRoutesRequest,
         "TopologyService/ReportTopology" ReportTopologyRequest,
@@ -103,12 +122,12 @@ fn shapes(message: usize, count: usize, depth: usize) -> Vec<Vec<u8>> {
     all
 }
 
-/// True if a message holds a list of numbers, or a message in it does.
-fn holds_numbers(message: usize, depth: usize) -> bool {
+/// True if a message holds a list, or a message in it does.
+fn holds_lists(message: usize, depth: usize) -> bool {
     depth < 8
         && MESSAGES.messages[message].0.values().any(|field| match field.content {
-            Content::Message(inner) => holds_numbers(inner, depth + 1),
-            Content::Text => false,
+            Content::Message(inner) => field.element > 0 || holds_lists(inner, depth + 1),
+            Content::Text => field.element > 0,
             Content::Varints | Content::Fixed(_) => true,
         })
 }
@@ -165,7 +184,7 @@ fn no_request_takes_more_than_four_times_the_bytes_that_it_is_charged_with() {
     }
     assert!(failed.is_empty(), "{failed:?}");
     let is_left_out = |path: &str, request: usize| {
-        holds_numbers(request, 0) && !requests.iter().any(|(known, _)| path.ends_with(known))
+        holds_lists(request, 0) && !requests.iter().any(|(known, _)| path.ends_with(known))
     };
     let left_out =
         MESSAGES.requests.iter().filter(|(path, (request, _))| is_left_out(path, *request));

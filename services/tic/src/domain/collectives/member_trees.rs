@@ -37,7 +37,7 @@ pub(crate) struct MeasuredConstants {
     pub(crate) measurements: u32,
     /// Part of the measurements' variance that the model explains.
     pub(crate) r_squared: f64,
-    /// Time of the measurement on the TIC's clock, in nanoseconds.
+    /// Time at which the TIC was given them, on its clock, in nanoseconds.
     pub(crate) measured: u64,
 }
 
@@ -48,21 +48,17 @@ impl MeasuredConstants {
     ///
     /// The field and its rule.
     pub(crate) fn read(wire: v1::TreeConstants, now: Moment) -> Result<Self, String> {
-        let check = |field: &str, value: f64, more_than_0: bool| {
-            let ok = value.is_finite() && (value > 0.0 || (value >= 0.0 && !more_than_0));
+        let parameters = decode_constants(&wire);
+        // Without time for bytes no size would change a tree.
+        let positive = |term| matches!(term, Term::Store | Term::Reduce);
+        let terms = Term::ALL.map(|term| (term.field(), parameters.get(term), positive(term)));
+        let links = ("path_link_count", parameters.path_links, true);
+        for (field, value, more_than_0) in terms.into_iter().chain([links]) {
             let least = if more_than_0 { "more than 0" } else { "at least 0" };
-            let error = || format!("{field} is {value}, which must be a number of {least}");
-            if ok { Ok(value) } else { Err(error()) }
-        };
-        let parameters = CostParameters {
-            path_links: check("path_link_count", wire.path_link_count, true)?,
-            link_us: check("link_us", wire.link_us, false)?,
-            matching_us: check("matching_us", wire.matching_us, false)?,
-            // Without them no size would change a tree.
-            store_us_per_byte: check("store_us_per_byte", wire.store_us_per_byte, true)?,
-            reduce_us_per_byte: check("reduce_us_per_byte", wire.reduce_us_per_byte, true)?,
-            software_us: check("software_us", wire.software_us, false)?,
-        };
+            if !value.is_finite() || value < 0.0 || (more_than_0 && value <= 0.0) {
+                return Err(format!("{field} is {value}, which must be a number of {least}"));
+            }
+        }
         let is_term = |name: &String| Term::ALL.iter().any(|term| term.field() == name);
         if let Some(other) = wire.default_fields.iter().find(|name| !is_term(name)) {
             return Err(format!("default_fields: there is no constant '{other}'"));
@@ -80,19 +76,40 @@ impl MeasuredConstants {
     }
 
     pub(crate) fn wire(&self) -> v1::TreeConstants {
-        let CostParameters { path_links, link_us, matching_us, .. } = self.parameters;
         v1::TreeConstants {
-            path_link_count: path_links,
-            link_us,
-            matching_us,
-            store_us_per_byte: self.parameters.store_us_per_byte,
-            reduce_us_per_byte: self.parameters.reduce_us_per_byte,
-            software_us: self.parameters.software_us,
             default_fields: self.defaults.clone(),
             measurement_count: self.measurements,
             r_squared: self.r_squared,
             set_time: Some(encode_timestamp(Moment(self.measured))),
+            ..encode_constants(&self.parameters)
         }
+    }
+}
+
+/// Encodes parameters; the other fields are empty.
+#[must_use]
+pub fn encode_constants(parameters: &CostParameters) -> v1::TreeConstants {
+    v1::TreeConstants {
+        path_link_count: parameters.path_links,
+        link_us: parameters.link_us,
+        matching_us: parameters.matching_us,
+        store_us_per_byte: parameters.store_us_per_byte,
+        reduce_us_per_byte: parameters.reduce_us_per_byte,
+        software_us: parameters.software_us,
+        ..Default::default()
+    }
+}
+
+/// Decodes parameters, whatever their values are.
+#[must_use]
+pub fn decode_constants(wire: &v1::TreeConstants) -> CostParameters {
+    CostParameters {
+        path_links: wire.path_link_count,
+        link_us: wire.link_us,
+        matching_us: wire.matching_us,
+        store_us_per_byte: wire.store_us_per_byte,
+        reduce_us_per_byte: wire.reduce_us_per_byte,
+        software_us: wire.software_us,
     }
 }
 
