@@ -126,7 +126,10 @@ pub(crate) fn fairness(root: &Path, filter: &str) -> Result<bool> {
         steps.environment.push(("FABRICAST_FAIRNESS_TABLE", table.into()));
     }
     steps.cargo("build", "build --quiet --release --package fabricast-cli")?;
-    steps.cargo("fairness", &format!("{CLI_TESTS} -- --ignored --nocapture {tests}"))?;
+    steps.cargo(
+        "fairness",
+        &format!("{CLI_TESTS} -- --ignored --nocapture --test-threads 1 {tests}"),
+    )?;
     Ok(steps.end())
 }
 

@@ -144,7 +144,7 @@ macro_rules! calls {
             $($argument: $kind,)*
             $list: ListPlace,
         ) -> Code {
-            // SAFETY: the caller promises a valid handle, room for one, and payloads of these lengths.
+            // SAFETY: the caller promises a valid handle, room for one, and their bytes.
             unsafe { run(group, |$group| $operation) }
         }
 

@@ -12,8 +12,8 @@
 //!
 //! Invariants
 //! - GA-1: after a snapshot the member table is the TIC's at that revision, plus members that
-//!   registered with a later join (G2). Those the TIC has to confirm within a report timeout, and
-//!   they take nobody's rank.
+//!   registered with a later join (G2). They take nobody's rank, and the TIC is asked for them after
+//!   a report timeout.
 //! - GA-2: the pending output is at most one position per member, and one probe, one report and one
 //!   refresh per node or group.
 
@@ -37,6 +37,10 @@ mod records;
 mod tests;
 
 pub use interface::{GaConfig, GaOutput};
+
+/// Highest version of a position that a member may report: one that somebody else gave it, and many
+/// changes since.
+const BELIEVED: Version = Version(MAX_VERSION.0 + (1 << 32));
 
 /// The group agents of one node.
 #[derive(Clone, Debug)]
@@ -210,7 +214,7 @@ impl GaHost {
             state.is_known = true;
             if status.epoch == agent.record.epoch
                 && status.version > state.version
-                && status.version <= MAX_VERSION
+                && status.version <= BELIEVED
             {
                 // Somebody else gave it that version, and it accepts no lower one. Other members
                 // are not concerned, since a node may also report what is not so.

@@ -21,6 +21,7 @@ pub(crate) struct PendingFetches {
 
 #[derive(Clone, Copy, Debug)]
 struct Fetch {
+    sent: Moment, // for the first time
     repeat_at: Moment,
     again: bool, // news came after it was sent
 }
@@ -44,10 +45,16 @@ impl PendingFetches {
             }
             Entry::Vacant(_) if full => false, // reports bring it up again
             Entry::Vacant(vacant) => {
-                vacant.insert(Fetch { repeat_at: now.after(self.retry), again: false });
+                let repeat_at = now.after(self.retry);
+                vacant.insert(Fetch { sent: now, repeat_at, again: false });
                 true
             }
         }
+    }
+
+    /// Returns since when the answer about a group is awaited: it is no older than that.
+    pub(crate) fn sent(&self, gn: Gn) -> Option<Moment> {
+        self.open.get(&gn).map(|fetch| fetch.sent)
     }
 
     /// Records an answer; returns whether the group is to be fetched once more.

@@ -17,7 +17,7 @@
 //! - OA-1: a position of an older epoch or version is never adopted (G4), and none of an epoch that
 //!   the TIC has not told of, or of a sender that is not its agent.
 //! - OA-2: after a snapshot the node's memberships in the group are the TIC's at that revision,
-//!   plus later joins.
+//!   plus later joins; for those that an agent told of the TIC is asked.
 //! - OA-3: a node that is not up has no memberships and accepts no packets.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -307,6 +307,7 @@ impl Oa {
             return; // the fetch stays open and is repeated
         }
         self.seen.note(gn, snapshot.revision);
+        let asked = self.fetches.sent(gn);
         if self.fetches.answered(now, gn) {
             self.output.push_back(OaOutput::FetchGroup(gn));
         }
@@ -322,7 +323,7 @@ impl Oa {
         let ended = self.memberships.of_group(gn).filter(|held| {
             let ours = &held.member;
             let is_later = ours.joined > snapshot.revision
-                && held.confirm_at.is_none_or(|confirm_at| now < confirm_at);
+                && held.confirm_at.is_none_or(|at| asked < Some(at));
             !is_later && stays.get(&ours.pn) != Some(&ours)
         });
         let ended: Vec<Pn> = ended.map(|held| held.member.pn).collect();
@@ -442,6 +443,10 @@ impl Oa {
                     (held.agent, held.agent_address) = (told.agent, told.agent_address);
                 }
                 self.memberships.confirm(group.gn, member.pn);
+                return;
+            }
+            // The answer may be older than the agent; the TIC is asked once more.
+            Some(held) if held.epoch > told.epoch && held.confirm_at.is_some_and(|at| now < at) => {
                 return;
             }
             // Somebody else than its agent has told of it.

@@ -119,6 +119,11 @@ async fn create_and_end_batch(
             .all(|join| matches!(join.answer, Some(v1::join_answer::Answer::Joined(_))))
     );
     let leaves = v1::LeaveManyRequest { leaves: numbers.map(leave).collect() };
-    groups.leave_many(leaves).await.expect("leaves");
+    let left = groups.leave_many(leaves).await.expect("leaves").into_inner();
+    assert!(
+        left.answers
+            .iter()
+            .all(|leave| matches!(leave.answer, Some(v1::leave_answer::Answer::Left(_))))
+    );
     time
 }

@@ -25,8 +25,8 @@ fn has_example(text: &str) -> bool {
         line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))
     });
     let fences = documentation.filter_map(|line| line.trim_start().strip_prefix("```"));
-    let rust = ["", "rust", "no_run", "should_panic", "compile_fail", "ignore"];
-    fences.step_by(2).any(|opening| opening.split(',').all(|word| rust.contains(&word.trim())))
+    let others = ["text", "toml", "sh", "json", "console", "ini", "proto"];
+    fences.step_by(2).any(|opening| !others.contains(&opening.trim()))
 }
 
 #[cfg(test)]

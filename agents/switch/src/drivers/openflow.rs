@@ -78,7 +78,7 @@ pub enum OpenflowError {
         source: std::io::Error,
     },
     /// The certificates for switches cannot be used.
-    #[error("switch_agent.driver_options.certificates: {0}")]
+    #[error("switch_agent.driver_options.certificates cannot be used")]
     Certificates(#[source] SecurityError),
 }
 

@@ -47,11 +47,11 @@ pub(crate) struct FitArgs {
     #[arg(long, conflicts_with_all = ["measurements", "given"])]
     live: bool,
     /// Most nodes that take part in `--live`.
-    #[arg(long, value_name = "N", default_value_t = 16, requires = "live",
+    #[arg(long, value_name = "N", default_value_t = 16, conflicts_with = "measurements",
         value_parser = value_parser!(u16).range(4..))]
     nodes: u16,
     /// Times that each operation of `--live` runs; the median counts.
-    #[arg(long, value_name = "N", default_value_t = 20, requires = "live",
+    #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "measurements",
         value_parser = value_parser!(u32).range(1..=900))]
     rounds: u32,
     /// Length in links of the path between two processes of the measured fabric; above 0 with

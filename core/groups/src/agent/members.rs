@@ -4,7 +4,6 @@ use super::{GaHost, MemberState, PeerNode};
 use crate::directory::MemberView;
 use crate::ids::{Gn, Moment, Pn, Version};
 use crate::message::{Enrolment, Neighbor, PositionUpdate};
-use crate::names::NodeName;
 
 impl GaHost {
     pub(super) fn position(&self, gn: Gn, pn: Pn) -> Option<PositionUpdate> {
@@ -51,38 +50,34 @@ impl GaHost {
         }
     }
 
-    /// Adds a member that no snapshot has had.
+    /// Adds a member that no snapshot has had. Its node is not watched before one has it.
     pub(super) fn register_new(&mut self, now: Moment, gn: Gn, view: MemberView) {
-        let pn = view.member.pn;
-        self.add_member(now, gn, view);
         let at = now.after(self.config.detector.report_timeout);
-        if let Some(state) = self.member_mut(gn, pn) {
-            state.confirm_at = Some(at);
-            self.unconfirmed.insert((at, gn, pn));
-        }
+        self.unconfirmed.insert((at, gn, view.member.pn));
+        self.insert_member(gn, view, Some(at));
     }
 
     /// Records that the TIC's snapshot has a member.
-    pub(super) fn confirm_member(&mut self, gn: Gn, pn: Pn) {
-        if let Some(at) = self.member_mut(gn, pn).and_then(|state| state.confirm_at.take()) {
-            self.unconfirmed.remove(&(at, gn, pn));
-        }
+    pub(super) fn confirm_member(&mut self, now: Moment, gn: Gn, pn: Pn) {
+        let Some(state) = self.member_mut(gn, pn) else { return };
+        let Some(at) = state.confirm_at.take() else { return };
+        let view = state.view.clone();
+        self.unconfirmed.remove(&(at, gn, pn));
+        self.watch_peer(now, &view);
     }
 
     pub(super) fn add_member(&mut self, now: Moment, gn: Gn, view: MemberView) {
         self.watch_peer(now, &view);
+        self.insert_member(gn, view, None);
+    }
+
+    fn insert_member(&mut self, gn: Gn, view: MemberView, confirm_at: Option<Moment>) {
         let Some(agent) = self.groups.get_mut(&gn) else { return };
         let pn = view.member.pn;
         let colors = agent.record.route.as_ref().and_then(|route| route.colors_for(&view.member));
         let version = Version(0);
-        let state = MemberState {
-            view,
-            version,
-            colors,
-            resend_at: None,
-            is_known: false,
-            confirm_at: None,
-        };
+        let state =
+            MemberState { view, version, colors, resend_at: None, is_known: false, confirm_at };
         agent.members.insert(pn, state);
         agent.live.insert(pn);
         let touched = agent.record.tree.affected(pn, &agent.live);
@@ -99,13 +94,12 @@ impl GaHost {
 
     pub(super) fn remove_member(&mut self, gn: Gn, pn: Pn) {
         self.confirm_position(gn, pn);
-        self.confirm_member(gn, pn);
         self.dirty.remove(&(gn, pn));
         let Some(agent) = self.groups.get_mut(&gn) else { return };
         let touched = agent.record.tree.affected(pn, &agent.live);
         agent.live.remove(&pn);
         if let Some(state) = agent.members.remove(&pn) {
-            self.release_peer(&state.view.member.node);
+            self.release(gn, &state);
         }
         self.mark_changed(gn, touched);
     }
@@ -157,16 +151,13 @@ impl GaHost {
             if let Some(due) = state.resend_at {
                 self.resend.remove(&(due, gn, pn));
             }
-            if let Some(at) = state.confirm_at {
-                self.unconfirmed.remove(&(at, gn, pn));
-            }
-            self.release_peer(&state.view.member.node);
+            self.release(gn, &state);
         }
     }
 
     /// Counts a member on a node. The node is watched from its first member on; a new incarnation
     /// replaces the former one.
-    pub(super) fn watch_peer(&mut self, now: Moment, view: &MemberView) {
+    fn watch_peer(&mut self, now: Moment, view: &MemberView) {
         let node = &view.member.node;
         let (incarnation, address) = (view.incarnation, view.address.clone());
         let before = self.peers.get(node).map(|peer| (peer.incarnation, peer.members));
@@ -182,7 +173,13 @@ impl GaHost {
         }
     }
 
-    pub(super) fn release_peer(&mut self, node: &NodeName) {
+    /// Forgets what a removed member was watched, or is asked for.
+    fn release(&mut self, gn: Gn, state: &MemberState) {
+        let node = &state.view.member.node;
+        if let Some(at) = state.confirm_at {
+            self.unconfirmed.remove(&(at, gn, state.view.member.pn));
+            return;
+        }
         let Some(peer) = self.peers.get_mut(node) else { return };
         peer.members -= 1;
         if peer.members == 0 {

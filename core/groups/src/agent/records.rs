@@ -15,6 +15,7 @@ impl GaHost {
         if self.groups.get(&gn).is_some_and(|agent| snapshot.revision < agent.known) {
             return; // overtaken by a newer one
         }
+        let asked = self.fetches.sent(gn);
         if self.fetches.answered(now, gn) {
             self.output.push_back(GaOutput::Refresh { gn });
         }
@@ -44,17 +45,19 @@ impl GaHost {
         let stays: BTreeMap<Pn, &MemberView> =
             snapshot.members.iter().map(|view| (view.member.pn, view)).collect();
         let leavers = agent.members.iter().filter(|(pn, state)| {
-            stays.get(pn) != Some(&&state.view) && !state.may_be_later(now, snapshot.revision)
+            let told = stays.get(pn);
+            told != Some(&&state.view)
+                && (told.is_some() || !state.may_be_later(asked, snapshot.revision))
         });
         for pn in leavers.map(|(pn, _)| *pn).collect::<Vec<_>>() {
             self.remove_member(gn, pn);
         }
         for view in &snapshot.members {
             let pn = view.member.pn;
-            match self.groups[&gn].members.get(&pn) {
-                None => self.add_member(now, gn, view.clone()),
-                Some(state) if state.view == *view => self.confirm_member(gn, pn),
-                Some(_) => {}
+            if self.groups[&gn].members.contains_key(&pn) {
+                self.confirm_member(now, gn, pn);
+            } else {
+                self.add_member(now, gn, view.clone());
             }
         }
         self.update_colors(gn);
@@ -67,6 +70,7 @@ impl GaHost {
         if self.groups.get(&gn).is_some_and(|agent| revision < agent.known) {
             return; // overtaken by a newer one
         }
+        let asked = self.fetches.sent(gn);
         let mut asks = self.fetches.answered(now, gn);
         let of_record = |record: &GroupRecord| (record.members_revision, record.epoch);
         match self.groups.get_mut(&gn) {
@@ -76,7 +80,7 @@ impl GaHost {
                 agent.record = group.clone();
                 agent.known = revision;
                 let leavers = agent.members.iter().filter(|(_, state)| {
-                    state.confirm_at.is_some() && !state.may_be_later(now, revision)
+                    state.confirm_at.is_some() && !state.may_be_later(asked, revision)
                 });
                 for pn in leavers.map(|(pn, _)| *pn).collect::<Vec<_>>() {
                     self.remove_member(gn, pn);
@@ -110,8 +114,8 @@ impl GaHost {
 }
 
 impl MemberState {
-    /// Returns whether the member joined after a revision, as far as may be without the TIC.
-    fn may_be_later(&self, now: Moment, revision: Revision) -> bool {
-        self.view.member.joined > revision && self.confirm_at.is_none_or(|at| now < at)
+    /// Returns whether the member may have joined after a revision that the TIC was asked for.
+    fn may_be_later(&self, asked: Option<Moment>, revision: Revision) -> bool {
+        self.view.member.joined > revision && self.confirm_at.is_none_or(|at| asked < Some(at))
     }
 }

@@ -228,8 +228,11 @@ fn a_rank_is_taken_from_nobody_but_by_a_snapshot() {
     assert_eq!(drain(&mut host, at(1)), [GaOutput::Refresh { gn: GN }], "it may have left");
     assert_eq!(host.register(at(1), &register(2, view(1, 2, 1))), Err(taken));
     assert_eq!(host.members(GN).unwrap().cloned().collect::<Vec<_>>(), members);
-    let next = [view(0, 0, 1), view(1, 2, 12)];
+    // At a free rank, it gives way to whom the TIC has given it.
+    host.register(at(1), &register(2, view(2, 9, u64::MAX))).unwrap();
+    let next = [view(0, 0, 1), view(1, 2, 12), view(2, 3, 11)];
     host.snapshot(at(1), &snapshot(12, 2, &next));
+    assert_eq!(host.members(GN).unwrap().cloned().collect::<Vec<_>>(), next);
     host.register(at(2), &register(2, next[1].clone())).unwrap();
 }
 
@@ -250,7 +253,9 @@ fn a_member_that_the_tic_does_not_confirm_is_forgotten() {
         let mut host = host(&old);
         drain(&mut host, at(0));
         host.register(at(1), &register(2, forged.clone())).unwrap();
-        answer(&mut host, early, 11);
+        assert_eq!(host.watched().count(), 0, "numbers of its own watch nobody");
+        host.refresh(early, GN);
+        answer(&mut host, due, 11);
         assert_eq!(host.members(GN).unwrap().count(), 2, "the answer may be older");
         drain(&mut host, early);
         assert!(host.next_deadline().unwrap() <= due);
@@ -266,6 +271,7 @@ fn a_member_that_a_snapshot_has_had_needs_no_other() {
     let mut host = host(&[view(0, 0, 1)]);
     host.register(at(1), &register(2, view(1, 1, 12))).unwrap();
     host.snapshot(at(1), &snapshot(12, 2, &[view(0, 0, 1), view(1, 1, 12)]));
+    assert!(host.watched().eq([&name(1)]));
     drain(&mut host, at(1));
     let later = at(1).after(CONFIG.detector.report_timeout);
     host.tick(later);

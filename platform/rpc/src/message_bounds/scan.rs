@@ -174,8 +174,9 @@ impl Scanner {
     /// # Errors
     ///
     /// `RESOURCE_EXHAUSTED` / `LIMIT_REACHED` if a message would take too much memory.
-    /// `INVALID_ARGUMENT` / `REQUEST_UNREADABLE` at the first byte that belongs to no message: a
-    /// decoder may read on, and find elements that were not counted here.
+    /// `INVALID_ARGUMENT` / `REQUEST_UNREADABLE` at the first byte that belongs to no message, or to
+    /// a group, which no message has: a decoder may read on, and find elements that were not counted
+    /// here.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> Result<(), Status> {
         while let Some((first, rest)) = bytes.split_first() {
             match self.state {
@@ -296,7 +297,7 @@ impl Scanner {
                         self.state = State::Number { of, value: 0, bits: 0 };
                     }
                     5 => self.skip(4)?,
-                    _ => return Err(unreadable("a field is of no kind that messages have")),
+                    _ => return Err(unreadable("a field is of a kind that no message has")),
                 }
             }
             Number::Length { field } => {

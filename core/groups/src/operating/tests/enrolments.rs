@@ -116,6 +116,19 @@ fn a_membership_that_the_tic_confirms_is_not_asked_for_again() {
     }
 }
 
+#[test]
+fn an_answer_older_than_the_agent_takes_no_place_back() {
+    let mut oa = up();
+    let mut of_the_second = enrolment(21, 20);
+    of_the_second.epoch = Epoch(2);
+    oa.position(at(0), &of_the_second, is_agent).unwrap();
+    oa.group(at(1), &snapshot(20, 1, 9, &[member(2, 20)]));
+    assert_eq!(drain(&mut oa), []);
+    let held = oa.membership(&group_name(), &process()).unwrap();
+    assert_eq!((held.epoch, &held.agent), (Epoch(2), &node_name(0)));
+    assert!(held.position.is_some() && held.confirm_at.is_some());
+}
+
 /// Numbers and names that no TIC has given; the sender's certificate is good.
 #[test]
 fn what_another_agent_told_ends_with_the_word_of_the_tic() {
