@@ -12,8 +12,8 @@
 //!
 //! Invariants
 //! - GA-1: after a snapshot the member table is the TIC's at that revision, plus members that
-//!   registered with a later join (G2). They take nobody's rank, and the TIC is asked for them after
-//!   a report timeout.
+//!   registered with a later join (G2). They take nobody's rank, and the TIC is asked for them
+//!   after a report timeout.
 //! - GA-2: the pending output is at most one position per member, and one probe, one report and one
 //!   refresh per node or group.
 

@@ -293,8 +293,8 @@ impl Oa {
         is_new
     }
 
-    /// Time after which the TIC is asked for a membership that an agent has told of: between one and
-    /// nine times `host_timeout`, so that the members of a group that was formed do not ask at once.
+    /// Time after which the TIC is asked for a membership that an agent has told of: between one
+    /// and nine times `host_timeout`, so that the members of a formed group do not ask at once.
     fn confirmation_delay(&self, gn: Gn, pn: Pn) -> Duration {
         let turn = u32::try_from((gn.0 % 64 + u64::from(pn.0)) % 64).unwrap_or(0);
         self.config.host_timeout * (8 + turn) / 8

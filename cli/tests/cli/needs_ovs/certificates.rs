@@ -46,6 +46,7 @@ impl<'a> Agent<'a> {
     }
 
     /// Waits for a line of the log with all of these texts.
+    #[expect(clippy::disallowed_methods, reason = "no runtime waits in this thread")]
     fn says(&self, texts: &[&str]) {
         let began = Instant::now();
         loop {

@@ -174,9 +174,9 @@ impl Scanner {
     /// # Errors
     ///
     /// `RESOURCE_EXHAUSTED` / `LIMIT_REACHED` if a message would take too much memory.
-    /// `INVALID_ARGUMENT` / `REQUEST_UNREADABLE` at the first byte that belongs to no message, or to
-    /// a group, which no message has: a decoder may read on, and find elements that were not counted
-    /// here.
+    /// `INVALID_ARGUMENT` / `REQUEST_UNREADABLE` at the first byte that belongs to no message, or
+    /// to a group, which no message has: a decoder may read on, and find elements that were not
+    /// counted here.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> Result<(), Status> {
         while let Some((first, rest)) = bytes.split_first() {
             match self.state {
