@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use fabricast_proto::v1;
 use thiserror::Error;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
@@ -38,6 +39,10 @@ use crate::unreadable_requests::RefuseUnreadable;
 
 /// Calls in progress at once; further ones are refused with `RESOURCE_EXHAUSTED`.
 const CONCURRENT_CALLS: usize = 4096;
+/// Connections that the system keeps until they are accepted, if it allows so many. It drops what
+/// comes beyond, and a client tries again after one second, then three: all agents of a cluster may
+/// come at once.
+const BACKLOG: u32 = 4096;
 /// Idle time after which a connection is pinged.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// Time without an answer to a ping after which a connection is closed.
@@ -57,7 +62,7 @@ pub struct BindError {
     pub address: SocketAddr,
     /// The operating system's reason.
     #[source]
-    pub source: Box<dyn std::error::Error + Send + Sync>,
+    pub source: io::Error,
 }
 
 /// Why a server ended by itself.
@@ -274,10 +279,9 @@ impl BoundServer {
             return Ok(Self { incoming: None, address, security });
         }
         let failed = |source| BindError { address, source };
-        let incoming = TcpIncoming::bind(address)
-            .map_err(|error| failed(error.into()))?
-            .with_nodelay(Some(true));
-        let address = incoming.local_addr().map_err(|error| failed(error.into()))?;
+        let listener = listen(address).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         Ok(Self { incoming: Some(incoming), address, security })
     }
 
@@ -305,6 +309,13 @@ impl BoundServer {
         };
         Box::pin(serve_incoming(incoming, address.to_string(), services, stop))
     }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?; // a part that starts again gets its address
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Serves accepted connections until `stop` is cancelled, then lets calls in flight end.
