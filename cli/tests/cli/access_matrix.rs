@@ -153,14 +153,14 @@ impl Matrix {
         let told = format!("{}/{} by {who}", access.service, access.call);
         let outcome = self.call(stranger, access, &request(access, &other), REFUSED).await;
         assert!(outcome.is_forbidden(access), "{told}, another's: {outcome:?}");
-        // One object of another party among its own is as many.
+        // A list with one object of another party is refused, wherever it stands.
         let [ours, theirs] = [&own, &other].map(|objects| request(access, objects));
         for (first, second) in [(&ours, &theirs), (&theirs, &ours)] {
             let Some(mixed) = mixed(first, second) else { continue };
             let outcome = self.call(stranger, access, &mixed, REFUSED).await;
             assert!(outcome.is_forbidden(access), "{told}, a mixed list: {outcome:?}");
         }
-        // A list has nothing of others.
+        // These lists leave out what is of others.
         if ["ListGroups", "ListJobs", "ListCollectives", "GetEntryUsage"].contains(&access.call) {
             return;
         }

@@ -129,7 +129,7 @@ fn weighted(
     })
 }
 
-/// Values that terms keep where measurements give 0, in the term's unit: a link and matching as the
+/// Values that terms get where measurements give 0, in the term's unit: a link and matching as the
 /// paper has them, and bytes as a memory of 10 GB/s stores them and combines them at half that.
 const DEFAULTS: [(Term, f64); 4] = [
     (Term::Link, CostParameters::PAPER.link_us),
@@ -138,9 +138,9 @@ const DEFAULTS: [(Term, f64); 4] = [
     (Term::Reduce, 0.000_2),
 ];
 
-/// Fits the model as [`fit`] does, and then gives terms that are held at 0 a stated default: with
-/// bytes that cost nothing, no size would change a tree. Returns these terms, too; residuals are
-/// those of the fit.
+/// Fits the model as [`fit`] does, and then gives terms that would be 0, but for the software time,
+/// a stated default: with bytes that cost nothing, no size would change a tree. Returns these
+/// terms, too; residuals are those of the fit.
 ///
 /// Errors count relative to the times, which differ by a factor of thousands on a running system:
 /// otherwise those of the longest messages alone would decide.
@@ -148,7 +148,7 @@ const DEFAULTS: [(Term, f64); 4] = [
 /// # Errors
 ///
 /// As [`fit`].
-pub fn fit_above_zero(
+pub fn fit_with_defaults(
     measurements: &[Measurement],
     path_links: f64,
 ) -> Result<(Fit, Vec<Term>), FitError> {
@@ -161,6 +161,7 @@ pub fn fit_above_zero(
         found.parameters.set(term, value);
         defaults.push(term);
     }
+    found.held_at_zero.retain(|term| !defaults.contains(term));
     Ok((found, defaults))
 }
 

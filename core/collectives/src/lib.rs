@@ -46,9 +46,9 @@ pub use allocator::{
 pub use choice::{Choice, ChoiceTable, Comparison, Limits};
 pub use cost::{CostParameters, ParametersError, Shape, Term};
 pub use fabric::Fabric;
-pub use fit::{Fit, FitError, fit, fit_above_zero};
+pub use fit::{Fit, FitError, fit, fit_with_defaults};
 pub use measurement::{Measurement, MeasurementError, read_measurements, read_measurements_csv};
-pub use member_tree::{GroupSize, choose_shape, shape_us};
+pub use member_tree::{ShapeInputs, choose_shape, shape_us};
 pub use nesting::{Division, Nesting, NestingError};
 pub use operation::{Operation, TreeKind};
 pub use survey::{Method, Survey, survey};

@@ -19,7 +19,7 @@ const LEAF_LINKS: f64 = 2.0;
 
 /// Facts of a group on which the shape of its tree depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct GroupSize {
+pub struct ShapeInputs {
     /// Members it will have.
     pub members: u32,
     /// Bytes of an operation or message that matters most.
@@ -31,9 +31,9 @@ pub struct GroupSize {
 
 /// Chooses the cheapest shape; of equal ones the k-ary, then the narrower.
 ///
-/// Cost: some hundred evaluations of the model.
+/// Cost: at most 64 evaluations of the model.
 #[must_use]
-pub fn choose_shape(parameters: &CostParameters, size: GroupSize) -> TreeShape {
+pub fn choose_shape(parameters: &CostParameters, size: ShapeInputs) -> TreeShape {
     let blocks = size.block.filter(|block| (2..size.members).contains(block));
     let k_ary = WIDTHS.map(|width| TreeShape::KAry { width });
     let k_nomial = WIDTHS.map(|width| TreeShape::KNomial { width });
@@ -47,7 +47,7 @@ pub fn choose_shape(parameters: &CostParameters, size: GroupSize) -> TreeShape {
 
 /// Returns the time of an all-reduce and of a message to all along a tree, in microseconds.
 #[must_use]
-pub fn shape_us(parameters: &CostParameters, size: GroupSize, shape: TreeShape) -> f64 {
+pub fn shape_us(parameters: &CostParameters, size: ShapeInputs, shape: TreeShape) -> f64 {
     let levels = levels(size, shape);
     let per_copy = parameters.matching_us + f64::from(size.bytes) * parameters.store_us_per_byte;
     let per_report = parameters.per_child_us(Operation::AllReduce, size.bytes);
@@ -73,7 +73,7 @@ struct Level {
     leaves_leaf: bool,
 }
 
-fn levels(size: GroupSize, shape: TreeShape) -> Vec<Level> {
+fn levels(size: ShapeInputs, shape: TreeShape) -> Vec<Level> {
     let members = u64::from(size.members.max(1));
     let block = size.block.map_or(1, u64::from);
     let mut levels = Vec::new();
@@ -138,8 +138,8 @@ mod tests {
         software_us: 20.0,
     };
 
-    fn size(members: u32, bytes: u32) -> GroupSize {
-        GroupSize { members, bytes, block: None }
+    fn size(members: u32, bytes: u32) -> ShapeInputs {
+        ShapeInputs { members, bytes, block: None }
     }
 
     fn width(shape: TreeShape) -> u32 {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     /// The tree as it is, for the packet-by-packet model.
-    fn gathered_us(parameters: &CostParameters, size: GroupSize, shape: TreeShape) -> f64 {
+    fn gathered_us(parameters: &CostParameters, size: ShapeInputs, shape: TreeShape) -> f64 {
         let live: BTreeSet<Pn> = (0..size.members).map(Pn).collect();
         let parent = |pn: &Pn| shape.position(*pn, &live).unwrap().parent.map(|parent| parent.0);
         let tree = AdapterTree::of_parents(&live.iter().map(parent).collect::<Vec<_>>()).unwrap();
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn members_in_blocks_that_no_width_divides_get_a_tree_of_blocks() {
         let far = CostParameters { link_us: 100.0, path_links: 6.0, ..AGENTS };
-        let in_blocks = GroupSize { block: Some(18), ..size(360, 8) };
+        let in_blocks = ShapeInputs { block: Some(18), ..size(360, 8) };
         let chosen = choose_shape(&far, in_blocks);
         assert!(matches!(chosen, TreeShape::Hierarchical { block: 18, .. }), "{chosen:?}");
         assert!(!matches!(choose_shape(&far, size(360, 8)), TreeShape::Hierarchical { .. }));

@@ -1,7 +1,7 @@
 //! Parameters come back out of times that the model made, and doubtful measurements are refused.
 
 use fabricast_collectives::{
-    CostParameters, Fit, FitError, Measurement, Operation, Term, TreeKind, fit, fit_above_zero,
+    CostParameters, Fit, FitError, Measurement, Operation, Term, TreeKind, fit, fit_with_defaults,
 };
 use proptest::prelude::*;
 
@@ -207,11 +207,11 @@ fn bytes_that_cost_nothing_get_a_stated_default() {
         reduce_us_per_byte: 0.0,
         software_us: 0.0,
     };
-    let (found, defaults) = fit_above_zero(&measured(&designs(), &free, 0.0, 1), LINKS).unwrap();
+    let (found, defaults) = fit_with_defaults(&measured(&designs(), &free, 0.0, 1), LINKS).unwrap();
     assert!(found.parameters.store_us_per_byte > 0.0 && found.parameters.reduce_us_per_byte > 0.0);
     assert_eq!(defaults, [Term::Store, Term::Reduce]);
     let paid = CostParameters { store_us_per_byte: 0.001, reduce_us_per_byte: 0.002, ..free };
-    let (_, defaults) = fit_above_zero(&measured(&designs(), &paid, 0.0, 1), LINKS).unwrap();
+    let (_, defaults) = fit_with_defaults(&measured(&designs(), &paid, 0.0, 1), LINKS).unwrap();
     assert_eq!(defaults, []);
 }
 
@@ -235,7 +235,7 @@ fn errors_in_proportion_to_the_time_leave_the_terms_of_short_operations() {
         let off = (draw.seconds - base) * 1e6;
         Measurement { seconds: one.seconds * (1.0 + 0.05 * off), ..*one }
     });
-    let (found, defaults) = fit_above_zero(&noisy.collect::<Vec<_>>(), LINKS).unwrap();
+    let (found, defaults) = fit_with_defaults(&noisy.collect::<Vec<_>>(), LINKS).unwrap();
     let near = |value: f64, wanted: f64| (value - wanted).abs() < 0.1 * wanted;
     let CostParameters { link_us, matching_us, .. } = found.parameters;
     assert!(near(link_us, 15.0) && near(matching_us, 10.0), "{:?}", found.parameters);

@@ -40,7 +40,7 @@ pub use interface::{GaConfig, GaOutput};
 
 /// Highest version of a position that a member may report: one that somebody else gave it, and many
 /// changes since.
-const BELIEVED: Version = Version(MAX_VERSION.0 + (1 << 32));
+const MAX_REPORTED_VERSION: Version = Version(MAX_VERSION.0 + (1 << 32));
 
 /// The group agents of one node.
 #[derive(Clone, Debug)]
@@ -214,7 +214,7 @@ impl GaHost {
             state.is_known = true;
             if status.epoch == agent.record.epoch
                 && status.version > state.version
-                && status.version <= BELIEVED
+                && status.version <= MAX_REPORTED_VERSION
             {
                 // Somebody else gave it that version, and it accepts no lower one. Other members
                 // are not concerned, since a node may also report what is not so.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::Duration;
 
-use crate::ids::{Gn, Moment};
+use crate::ids::{Gn, Moment, Revision};
 
 /// Limit on open fetches; a node never has that many groups unless its callers are faulty.
 const MAX_FETCHES: usize = 1 << 16;
@@ -88,4 +88,18 @@ impl PendingFetches {
     pub(crate) fn next_deadline(&self) -> Option<Moment> {
         self.open.values().map(|fetch| fetch.repeat_at).min()
     }
+}
+
+/// Returns whether an answer of the TIC may lack something only because it is older.
+///
+/// - `joined`: revision at which it is said to have begun.
+/// - `confirm_at`: when the TIC is to be asked for it; `None` if the TIC has told of it.
+/// - `answered`: revision of the answer, which was `asked` for at that time.
+pub(crate) fn may_be_later(
+    joined: Revision,
+    confirm_at: Option<Moment>,
+    answered: Revision,
+    asked: Option<Moment>,
+) -> bool {
+    joined > answered && confirm_at.is_none_or(|at| asked < Some(at))
 }

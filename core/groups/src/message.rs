@@ -161,7 +161,7 @@ pub enum AgentRefusal {
 }
 
 /// Highest version of a position that an operating agent accepts, unless it has asked for it. Group
-/// agents count from 1 and never come so far.
+/// agents count from 1, and pass it only for a member that somebody else gave so high a version.
 pub const MAX_VERSION: Version = Version(1 << 62);
 
 /// Refusal of a position by an operating agent.
@@ -199,7 +199,7 @@ pub enum PositionRefusal {
         /// Epoch of the sender.
         given: Epoch,
     },
-    /// No agent gives such a version.
+    /// It came unasked with a version above that.
     #[error("a position of group {gn} has version {given}, above {MAX_VERSION}")]
     VersionOutOfRange {
         /// Number of the group.

@@ -17,7 +17,7 @@
 //! - OA-1: a position of an older epoch or version is never adopted (G4), and none of an epoch that
 //!   the TIC has not told of, or of a sender that is not its agent.
 //! - OA-2: after a snapshot the node's memberships in the group are the TIC's at that revision,
-//!   plus later joins; for those that an agent told of the TIC is asked.
+//!   plus later joins; the TIC is asked for those that only an agent has told of.
 //! - OA-3: a node that is not up has no memberships and accepts no packets.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -27,7 +27,7 @@ use fabricast_topology::Mgid;
 
 use crate::command::{Join, Joined, Joiner, Leave};
 use crate::directory::{GroupSnapshot, MemberView};
-use crate::fetches::PendingFetches;
+use crate::fetches::{PendingFetches, may_be_later};
 use crate::ids::{Gn, Incarnation, Moment, Pn, Revision};
 use crate::message::{
     AgentRefusal, Deregister, MAX_VERSION, MembershipStatus, OaReport, OaReportReply,
@@ -182,7 +182,7 @@ impl Oa {
     /// # Errors
     ///
     /// [`PositionRefusal`] if the position is not for this life of the node, does not come from the
-    /// agent of the group, or has a version that no agent gives.
+    /// agent of the group, or has a version above [`MAX_VERSION`].
     pub fn position(
         &mut self,
         now: Moment,
@@ -322,8 +322,7 @@ impl Oa {
             .collect();
         let ended = self.memberships.of_group(gn).filter(|held| {
             let ours = &held.member;
-            let is_later = ours.joined > snapshot.revision
-                && held.confirm_at.is_none_or(|at| asked < Some(at));
+            let is_later = may_be_later(ours.joined, held.confirm_at, snapshot.revision, asked);
             !is_later && stays.get(&ours.pn) != Some(&ours)
         });
         let ended: Vec<Pn> = ended.map(|held| held.member.pn).collect();
@@ -437,7 +436,7 @@ impl Oa {
             confirm_at: None,
         };
         match self.memberships.get_mut(group.gn, member.pn) {
-            Some(held) if held.confirm_at.is_none() || held.may_become(&told) => {
+            Some(held) if held.confirm_at.is_none() || held.keeps_its_place_as(&told) => {
                 if group.epoch >= held.epoch {
                     held.epoch = group.epoch;
                     (held.agent, held.agent_address) = (told.agent, told.agent_address);

@@ -125,17 +125,17 @@ impl TreeShape {
 
     /// Returns the position of `pn` in the tree over `live`; `None` if it is not live.
     ///
-    /// Cost: O(children x depth) look-ups in `live`, however sparse it is.
+    /// Cost: O(children x depth) look-ups in `live`, however sparse it is; without a live place
+    /// above it, also O(depth) for each such member.
     pub fn position(self, pn: Pn, live: &BTreeSet<Pn>) -> Option<Position> {
         if !live.contains(&pn) {
             return None;
         }
-        let root = self.root(live)?;
         let above = self.way_to(pn, live).filter(|place| place.number != u64::from(pn.0));
         let parent = above.filter_map(|place| place.live(live)).last();
-        // A member without a live place above it is below the root.
-        let parent = parent.or(Some(root).filter(|root| *root != pn));
-        Some(Position { parent, children: self.children(pn, root, live) })
+        // A member without a live place above it is below the root, unless it is the root.
+        let parent = parent.or_else(|| self.root(live).filter(|root| *root != pn));
+        Some(Position { parent, children: self.children(pn, parent.is_none(), live) })
     }
 
     /// Returns every PN whose position differs between `live` and `live` without `pn`: itself, its
@@ -170,36 +170,37 @@ impl TreeShape {
             if best.is_none_or(|(height, _)| place.height > height) {
                 best = Some((place.height, highest));
             }
-            next = after(place, live);
+            next = first_live_after(place, live);
         }
         best.map(|(_, root)| root)
     }
 
-    fn children(self, pn: Pn, root: Pn, live: &BTreeSet<Pn>) -> Vec<Pn> {
+    fn children(self, pn: Pn, is_root: bool, live: &BTreeSet<Pn>) -> Vec<Pn> {
         let mut found = Vec::new();
         // Members below no live place are children of the root, so the root searches everywhere.
-        let range = if pn == root { 0..u64::MAX } else { self.range(pn) };
+        let range = if is_root { 0..u64::MAX } else { self.range(pn) };
         let within = |one: &Pn| u64::from(one.0) < range.end;
-        let mut next = u32::try_from(range.start).ok().and_then(|first| from(first, live));
+        let mut next =
+            u32::try_from(range.start).ok().and_then(|first| first_live_from(first, live));
         while let Some(one) = next.filter(within) {
             if one == pn {
-                next = pn.0.checked_add(1).and_then(|first| from(first, live));
+                next = pn.0.checked_add(1).and_then(|first| first_live_from(first, live));
                 continue;
             }
             let Some((place, child)) = self.highest(one, Some(pn), live) else { return found };
             found.push(child);
-            next = after(place, live);
+            next = first_live_after(place, live);
         }
         found
     }
 
     /// The highest live place on the way to a member; below another member, if it is on that way.
     fn highest(self, pn: Pn, below: Option<Pn>, live: &BTreeSet<Pn>) -> Option<(Place, Pn)> {
-        let taken = self.way_to(pn, live).filter_map(|place| Some((place, place.live(live)?)));
+        let mut taken = self.way_to(pn, live).filter_map(|place| Some((place, place.live(live)?)));
         let below = below.filter(|top| self.range(*top).contains(&u64::from(pn.0)));
         match below {
             Some(top) => taken.skip_while(|(_, one)| *one != top).nth(1),
-            None => taken.into_iter().next(),
+            None => taken.next(),
         }
     }
 
@@ -251,7 +252,7 @@ impl TreeShape {
         };
         let blocks = (number / block).checked_sub(above.number / block)?;
         // Only the first of a block has other blocks below it.
-        let (unit, base) = if blocks > 0 { (block, WITHIN) } else { (1, 0) };
+        let (unit, base) = if blocks > 0 { (block, ABOVE_BLOCKS) } else { (1, 0) };
         let rest = if blocks > 0 { blocks } else { number - above.number };
         let digit = rest.ilog(width);
         let size = width.pow(digit);
@@ -269,8 +270,8 @@ impl TreeShape {
     }
 }
 
-/// More than the height of any place within a block.
-const WITHIN: u32 = 64;
+/// Height from which places of whole blocks are counted: more than any within a block.
+const ABOVE_BLOCKS: u32 = 64;
 
 /// A place of the unbounded tree.
 #[derive(Clone, Copy, Debug)]
@@ -290,11 +291,11 @@ impl Place {
 }
 
 /// The first live number that is not at a place or below it, nor before it.
-fn after(place: Place, live: &BTreeSet<Pn>) -> Option<Pn> {
-    u32::try_from(place.end).ok().and_then(|end| from(end, live))
+fn first_live_after(place: Place, live: &BTreeSet<Pn>) -> Option<Pn> {
+    u32::try_from(place.end).ok().and_then(|end| first_live_from(end, live))
 }
 
-fn from(first: u32, live: &BTreeSet<Pn>) -> Option<Pn> {
+fn first_live_from(first: u32, live: &BTreeSet<Pn>) -> Option<Pn> {
     live.range(Pn(first)..).next().copied()
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct MemberEndpoint {
     limits: Limits,
     node: NodeName,
     tree: TreeShape,
-    side: Range<u64>, // ranks here and below
+    ranks: Range<u64>, // here and below
     parent: Option<Pn>,
     multicast: bool,
     neighbors: BTreeMap<Pn, Neighbor>,
@@ -153,7 +153,7 @@ impl MemberEndpoint {
             limits,
             node,
             tree: place.tree,
-            side: place.tree.range(place.pn),
+            ranks: place.tree.range(place.pn),
             parent: None,
             multicast: place.multicast,
             neighbors: BTreeMap::new(),
@@ -424,7 +424,7 @@ impl MemberEndpoint {
     /// Returns whether a rank belongs to the far side of the edge to a neighbour.
     fn is_beyond(&self, neighbor: &Neighbor, member: Pn) -> bool {
         if self.parent == Some(neighbor.at.pn) {
-            !self.side.contains(&u64::from(member.0))
+            !self.ranks.contains(&u64::from(member.0))
         } else {
             neighbor.covers(member)
         }

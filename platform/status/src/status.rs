@@ -90,7 +90,7 @@ reasons! {
     NoSharedMemory => FailedPrecondition / "NO_SHARED_MEMORY",
     /// The agent shares memory with the process already.
     MemoryShared => AlreadyExists / "MEMORY_SHARED",
-    /// The node offers processes no direct path.
+    /// The node offers no direct path, or the program does not know the tree of the group.
     NoDirectPath => FailedPrecondition / "NO_DIRECT_PATH",
     /// A frame is not understood, or is not the sender's own.
     FrameInvalid => InvalidArgument / "FRAME_INVALID",

@@ -11990,8 +11990,9 @@ pub mod process_service_client {
         /// itself (docs/messages.md): the agent tells it the member's place, and carries frames between it
         /// and its neighbors. Made once, for as long as the membership lasts, in place of TakePart,
         /// SendMessage and RunOperation; when the call ends, the member takes no part any more.
-        /// Errors: FAILED_PRECONDITION / NO_DIRECT_PATH (the node offers none), NOT_FOUND / NOT_A_MEMBER,
-        /// at once or when the process's membership ends; INVALID_ARGUMENT / NAME_INVALID,
+        /// Errors: FAILED_PRECONDITION / NO_DIRECT_PATH (the node offers none, or `knows_trees` is missing
+        /// in a group with another tree), NOT_FOUND / NOT_A_MEMBER, at once or when the process's
+        /// membership ends; INVALID_ARGUMENT / NAME_INVALID,
         /// ALREADY_EXISTS / SEAT_TAKEN (it has taken part before), INVALID_ARGUMENT / FIELD_MISSING (no
         /// first request), INVALID_ARGUMENT / FRAME_INVALID (a frame that is not understood, or is not the
         /// member's own).
@@ -12240,8 +12241,9 @@ pub mod process_service_server {
         /// itself (docs/messages.md): the agent tells it the member's place, and carries frames between it
         /// and its neighbors. Made once, for as long as the membership lasts, in place of TakePart,
         /// SendMessage and RunOperation; when the call ends, the member takes no part any more.
-        /// Errors: FAILED_PRECONDITION / NO_DIRECT_PATH (the node offers none), NOT_FOUND / NOT_A_MEMBER,
-        /// at once or when the process's membership ends; INVALID_ARGUMENT / NAME_INVALID,
+        /// Errors: FAILED_PRECONDITION / NO_DIRECT_PATH (the node offers none, or `knows_trees` is missing
+        /// in a group with another tree), NOT_FOUND / NOT_A_MEMBER, at once or when the process's
+        /// membership ends; INVALID_ARGUMENT / NAME_INVALID,
         /// ALREADY_EXISTS / SEAT_TAKEN (it has taken part before), INVALID_ARGUMENT / FIELD_MISSING (no
         /// first request), INVALID_ARGUMENT / FRAME_INVALID (a frame that is not understood, or is not the
         /// member's own).

@@ -23,7 +23,7 @@ const FABRIC: &str = "kind = 'leaf-spine'\nleaves = 4\nspines = 2\nendpoints_per
 /// Groups that are created in one call, and then ended in another.
 const GROUPS: u32 = 500;
 const CALLERS: u32 = 8;
-/// Groups of one measurement: `CALLERS` times as many calls as whole batches.
+/// Groups of one measurement: as many whole batches for each caller.
 const MEASURED: u32 = 60_000;
 const ENDED: u32 = 1_000_000;
 

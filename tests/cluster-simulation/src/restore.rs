@@ -70,22 +70,22 @@ async fn check(store: StoreLink, orders: Orders, lost: u64) -> Result<Duration, 
     let mut copy = Vec::new();
     backup::export(Arc::clone(&shared), &mut copy).await.map_err(failed)?;
 
-    run_tics(&orders, false).await;
+    set_tics_running(&orders, false).await;
     advance(&store, lost).await?;
-    run_tics(&orders, true).await;
+    set_tics_running(&orders, true).await;
     agreed("after the copy").await?;
 
-    run_tics(&orders, false).await;
+    set_tics_running(&orders, false).await;
     commit(&store, Txn::new().delete_prefix("")).await?;
     backup::import(shared, &mut copy.as_slice()).await.map_err(failed)?;
     let begins = now();
-    run_tics(&orders, true).await;
+    set_tics_running(&orders, true).await;
     agreed("after the import").await?;
     Ok(now().saturating_sub(begins))
 }
 
 /// Crashes all TICs, or starts them again.
-async fn run_tics(orders: &Orders, starts: bool) {
+async fn set_tics_running(orders: &Orders, starts: bool) {
     orders.lock().extend((0..TICS).map(|tic| (Host::Tic(tic), starts)));
     sleep(TICK * 4).await;
 }

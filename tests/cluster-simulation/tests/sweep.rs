@@ -37,8 +37,8 @@ fn tics_that_are_cut_off_from_all_nodes_expel_none() {
     }
 }
 
-/// The longest time, in which no node may be lost. The table of shares of the nodes and of times is
-/// in `core/groups/src/watch/disruption/tests.rs`.
+/// The longest cut that is tried; no node may be lost. The table of shares of the nodes and of
+/// times is in `core/groups/src/watch/disruption/tests.rs`.
 #[test]
 fn tics_that_are_cut_off_from_all_nodes_for_a_minute_expel_none() {
     let scenario = Scenario::cut_off(0..AGENTS, Duration::from_secs(60), Cut::Lost);

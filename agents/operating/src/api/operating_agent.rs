@@ -20,7 +20,7 @@ use super::membership_requests::{
 };
 use super::status::{missing, not_a_member, stopped};
 use crate::agent::Agent;
-use crate::links::measurement::Measurement;
+use crate::links::measurement::OperationRun;
 use crate::links::streams::Ends;
 use crate::nodes::direct::Waiting;
 
@@ -311,7 +311,7 @@ impl OperatingAgentService for OperatingAgentServer {
     ) -> Result<Response<v1::MeasureOperationsResponse>, Status> {
         let request = request.into_inner();
         let nodes = &self.agent.runtime.nodes;
-        let measurement = Measurement::new(
+        let measurement = OperationRun::new(
             live_node(nodes, &request.node)?,
             decode_name("group", &request.group, GroupName::new)?,
             decode_name("process", &request.process, ProcessName::new)?,

@@ -60,11 +60,11 @@ pub(crate) enum MeasurementError {
 
 /// Operations to measure, and the member that runs them.
 #[derive(Clone, Debug)]
-pub(crate) struct Measurement {
-    pub(crate) node: NodeName,
-    pub(crate) group: GroupName,
-    pub(crate) process: ProcessName,
-    pub(crate) members: usize,
+pub(crate) struct OperationRun {
+    node: NodeName,
+    group: GroupName,
+    process: ProcessName,
+    members: usize,
     steps: Vec<Step>,
 }
 
@@ -76,7 +76,7 @@ struct Step {
     rounds: u32,
 }
 
-impl Measurement {
+impl OperationRun {
     /// Reads the operations.
     ///
     /// # Errors

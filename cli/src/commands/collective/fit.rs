@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::{Args, value_parser};
 use fabricast_collectives::{
-    CostParameters, Fit, Measurement, Term, fit, fit_above_zero, read_measurements,
+    CostParameters, Fit, Measurement, Term, fit, fit_with_defaults, read_measurements,
     read_measurements_csv,
 };
 use fabricast_proto::v1;
@@ -89,12 +89,12 @@ pub(super) fn run(args: &FitArgs, format: Format) -> Result<(), Failure> {
     if let Some(out) = &args.out {
         output::files(&[(out, &toml_text(&found.parameters))])?;
     }
-    let is_given =
+    let has_no_error =
         |term: Term| args.given.iter().any(|(given, _)| *given == term) || defaults.contains(&term);
     let errors = Term::ALL.into_iter().zip(found.standard_errors);
     let found = Found {
         standard_errors: errors
-            .map(|(term, error)| (term.field(), (!is_given(term)).then_some(error)))
+            .map(|(term, error)| (term.field(), (!has_no_error(term)).then_some(error)))
             .collect(),
         held_at_zero: found.held_at_zero.iter().map(|term| term.field()).collect(),
         defaults: defaults.iter().map(|term| term.field()).collect(),
@@ -113,7 +113,7 @@ async fn measured(args: &FitArgs) -> Result<(Vec<Measurement>, Fit, Vec<Term>), 
     }
     let remote = Remote::new(&args.server)?;
     let measurements = live::measure(&remote, args.nodes.into(), args.rounds).await?;
-    let fitted = fit_above_zero(&measurements, args.path_links);
+    let fitted = fit_with_defaults(&measurements, args.path_links);
     let (found, defaults) = fitted.context("the times of the agents")?;
     let constants = v1::TreeConstants {
         default_fields: defaults.iter().map(|term| term.field().to_owned()).collect(),

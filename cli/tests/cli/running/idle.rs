@@ -57,7 +57,6 @@ async fn open(to: &str) -> Vec<TcpStream> {
 }
 
 #[test]
-#[ignore = "takes minutes: cargo xtask fairness"]
 fn more_idle_connections_than_files_shut_nobody_out() {
     let up = start();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Agent, GaHost, GaOutput, MemberState};
 use crate::directory::{GroupSnapshot, MemberView};
+use crate::fetches::may_be_later;
 use crate::ids::{Gn, Moment, Pn, Revision};
 use crate::record::GroupRecord;
 
@@ -116,6 +117,6 @@ impl GaHost {
 impl MemberState {
     /// Returns whether the member may have joined after a revision that the TIC was asked for.
     fn may_be_later(&self, asked: Option<Moment>, revision: Revision) -> bool {
-        self.view.member.joined > revision && self.confirm_at.is_none_or(|at| asked < Some(at))
+        may_be_later(self.view.member.joined, self.confirm_at, revision, asked)
     }
 }

@@ -37,11 +37,12 @@ impl Membership {
         self.position.as_ref()?.route.as_ref()?.colors_for(&self.member)
     }
 
-    /// Returns whether what an agent has told becomes what the TIC tells without a new place.
-    pub(super) fn may_become(&self, told: &Self) -> bool {
-        let record = |one: &Self| (one.group.clone(), one.mgid, one.member.clone());
-        let agent = |one: &Self| (one.epoch, one.agent.clone(), one.agent_address.clone());
-        record(self) == record(told) && (self.epoch < told.epoch || agent(self) == agent(told))
+    /// Returns whether the place that an agent gave stays when the TIC tells of the membership.
+    pub(super) fn keeps_its_place_as(&self, told: &Self) -> bool {
+        (&self.group, self.mgid, &self.member) == (&told.group, told.mgid, &told.member)
+            && (self.epoch < told.epoch
+                || (self.epoch, &self.agent, &self.agent_address)
+                    == (told.epoch, &told.agent, &told.agent_address))
     }
 
     /// Returns the status to report; a position of an older epoch does not count.

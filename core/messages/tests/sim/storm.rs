@@ -162,7 +162,7 @@ fn relying() -> Limits {
     Limits { packet: 80, pieces: 3, relies_on_multicast: true, ..Limits::default() }
 }
 
-/// Another shape of the tree for each of seven seeds that follow one another.
+/// Shape of the tree by the seed: five shapes, and the default for two seeds of seven.
 fn shape_of(seed: u64) -> TreeShape {
     match seed % 7 {
         1 => TreeShape::KAry { width: 4 },

@@ -125,7 +125,7 @@ fn watch(
 /// A tenth is four nodes at one leaf switch of ten, which count as dead. A half is two leaf
 /// switches, whose nodes are kept for the patience of a block. Of all nodes none is lost.
 #[test]
-fn table_of_cuts() {
+fn a_share_of_nodes_is_lost_only_by_cuts_longer_than_its_patience() {
     let config = WatchConfig { block_patience: Duration::from_secs(10), ..config() };
     let row = |percent| {
         [1, 3, 6, 10, 20, 30, 60].map(|seconds| {

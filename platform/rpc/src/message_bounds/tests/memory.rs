@@ -132,8 +132,8 @@ fn holds_lists(message: usize, depth: usize) -> bool {
         })
 }
 
-/// Bytes of memory for each byte that a call is charged with, at most, with the shape that takes
-/// them; none if no message of [`LENGTH`] is taken.
+/// Most bytes of memory for each byte that a call is charged with, and the number of messages that
+/// were taken.
 fn worst(path: &str, decode: Decode) -> (f64, usize) {
     let path = format!("/fabricast.v1.{path}");
     let (request, _) = MESSAGES.requests[&path];

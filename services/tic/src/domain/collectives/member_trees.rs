@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use fabricast_collectives::{CostParameters, Fabric, GroupSize, Term, choose_shape};
+use fabricast_collectives::{CostParameters, Fabric, ShapeInputs, Term, choose_shape};
 use fabricast_groups::command::{Command, FormGroup, GroupSpec};
 use fabricast_groups::ids::Moment;
 use fabricast_groups::names::EndpointName;
@@ -38,7 +38,7 @@ pub(crate) struct MeasuredConstants {
     /// Part of the measurements' variance that the model explains.
     pub(crate) r_squared: f64,
     /// Time at which the TIC was given them, on its clock, in nanoseconds.
-    pub(crate) measured: u64,
+    pub(crate) set_at: u64,
 }
 
 impl MeasuredConstants {
@@ -71,7 +71,7 @@ impl MeasuredConstants {
             defaults: wire.default_fields,
             measurements: wire.measurement_count,
             r_squared: wire.r_squared,
-            measured: now.0,
+            set_at: now.0,
         })
     }
 
@@ -80,7 +80,7 @@ impl MeasuredConstants {
             default_fields: self.defaults.clone(),
             measurement_count: self.measurements,
             r_squared: self.r_squared,
-            set_time: Some(encode_timestamp(Moment(self.measured))),
+            set_time: Some(encode_timestamp(Moment(self.set_at))),
             ..encode_constants(&self.parameters)
         }
     }
@@ -117,7 +117,7 @@ pub fn decode_constants(wire: &v1::TreeConstants) -> CostParameters {
 #[derive(Debug, Default)]
 pub(super) struct MemberTrees {
     constants: Option<MeasuredConstants>,
-    chosen: BTreeMap<GroupSize, TreeShape>,
+    chosen: BTreeMap<ShapeInputs, TreeShape>,
 }
 
 impl MemberTrees {
@@ -161,7 +161,7 @@ impl MemberTrees {
         let bytes = group.operation_bytes.unwrap_or(BYTES);
         let bytes = bytes.checked_next_power_of_two().unwrap_or(u32::MAX);
         let members = u32::try_from(count.next_power_of_two()).unwrap_or(u32::MAX);
-        let size = GroupSize { members, bytes, block };
+        let size = ShapeInputs { members, bytes, block };
         if self.chosen.len() >= KEPT {
             self.chosen.clear();
         }
@@ -237,7 +237,7 @@ mod tests {
             defaults: Vec::new(),
             measurements: 9,
             r_squared: 1.0,
-            measured: 0,
+            set_at: 0,
         }));
         trees
     }
