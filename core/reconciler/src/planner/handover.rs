@@ -323,6 +323,18 @@ mod tests {
         assert_eq!(same_tree(&planned, Route { revision: Revision(5), ..routed(0) }), 2);
     }
 
+    /// Found by the simulation: such a group's entries may still belong to another tree.
+    #[test]
+    fn a_group_that_was_told_before_its_swap_keeps_no_tree() {
+        let mut planned = planned(vec![group(0, &["h0", "h4"])]);
+        planned.0.note_reported(Gn(1), &planned.1.groups[&Gn(1)]);
+        planned.0.note_reported_early(Gn(1));
+        let reported = BTreeMap::from([(Gn(1), routed(0))]);
+        let handover = handover(&planned, &reported);
+        assert_eq!(points(&handover, RouteOverlap::Tree), BTreeSet::new());
+        assert_eq!(points(&handover, RouteOverlap::Color).len(), 2);
+    }
+
     /// Found by the simulation: of two groups whose trees share only a leaf's entry, one stayed.
     /// Its tree grew off the leaf while the other group still sent there.
     #[test]
