@@ -11,9 +11,8 @@ use anyhow::{Context, Result};
 
 use crate::{outside, print_findings, setup, soak, tidy};
 
-/// Tests of the program, from what `cargo xtask test` has built: with other packages left out,
-/// dependencies would have other features.
-const CLI_TESTS: &str = "test --quiet --workspace --test cli";
+/// Tests of the program that others measure.
+const CLI_TESTS: &str = "test --quiet --package fabricast-cli --test cli";
 
 /// Sets up what tests need, then runs every test, random ones with the same cases each time.
 /// `false` if one failed. Tests whose tool is missing are skipped, and named at the end.
@@ -64,6 +63,19 @@ fn cargo_test_arguments(skipped_modules: &[&str]) -> String {
     format!("test --workspace --no-fail-fast --quiet{end}")
 }
 
+/// Arguments that run the ignored tests of a test binary whose name contains `filter`, one after
+/// the other, and print what they say. With nextest they are those that `cargo xtask test` has
+/// built; one binary alone would need its dependencies built with other features.
+pub(crate) fn ignored_tests(root: &Path, binary: &str, filter: &str) -> String {
+    if has_nextest(root) {
+        let chosen = format!("-E binary(={binary})&test({filter})");
+        format!("nextest run --workspace --no-capture --run-ignored only {chosen}")
+    } else {
+        let chosen = format!("--test {binary} -- --ignored {filter}");
+        format!("test --workspace {chosen} --nocapture --test-threads 1")
+    }
+}
+
 /// Has a real Prometheus and Alertmanager tell of faults. `false` if an alert or a query is wrong.
 ///
 /// # Errors
@@ -78,8 +90,7 @@ pub(crate) fn alerts(root: &Path) -> Result<bool> {
     }
     let mut steps = Steps::new(root);
     steps.environment.push(("PATH", setup::path()));
-    steps
-        .cargo("alerts", &format!("{CLI_TESTS} -- --ignored needs_prometheus --test-threads 1"))?;
+    steps.cargo("alerts", &ignored_tests(root, "cli", "needs_prometheus"))?;
     Ok(steps.end())
 }
 
