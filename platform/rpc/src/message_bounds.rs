@@ -7,6 +7,7 @@
 //! than [`scan::FREE_BYTES`]; calls of [`scan::LARGE`], whose messages are long lists of short
 //! values, have a larger factor up to a number of bytes. What a message takes, its client is
 //! charged with: [`RequestBytes`] holds its length, or a quarter of its memory if that is more.
+//! A message without lists may have 4 MiB only, whatever its service accepts.
 //! Sizes are computed from the descriptors, so that every message of every call is bounded without
 //! a list to keep.
 //! Calls whose messages do not arrive in time are ended.
@@ -30,14 +31,14 @@ use crate::request_bytes::{MESSAGE_TIMEOUT, RequestBytes};
 use fabricast_status::Reason;
 
 use scan::{Bounds, Scanner};
-use sizes::MESSAGES;
+use sizes::{MESSAGES, RequestType};
 
 mod scan;
 mod sizes;
 
 /// True if a call has a stream of requests, and so may last as long as its client.
 pub(crate) fn has_request_stream(path: &str) -> bool {
-    MESSAGES.requests.get(path).is_some_and(|(_, is_stream)| *is_stream)
+    MESSAGES.requests.get(path).is_some_and(|request| request.is_stream)
 }
 
 /// Refuses requests that would take too much memory.
@@ -51,7 +52,8 @@ impl Middleware for BoundMessages {
         mut inner: S,
     ) -> Result<Response<Body>, S::Error> {
         let path = request.uri().path();
-        let Some((message, is_stream)) = MESSAGES.requests.get(path).copied() else {
+        let Some(RequestType { message, is_stream, .. }) = MESSAGES.requests.get(path).copied()
+        else {
             return inner.call(request).await;
         };
         let scanner = Scanner::new(&MESSAGES, message, Bounds::of(path));

@@ -1,23 +1,40 @@
-//! Connections that are opened and not used shut nobody out.
+//! Connections that are opened and not used shut nobody out, and leave few log lines.
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
 use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
 use fabricast_rpc::{Authority, BoundServer, CertificateFiles, Limits, Peer, Security, Services};
+use fabricast_telemetry::{FILTER_VARIABLE, Format};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::version::TLS13;
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::Value;
 use tempfile::TempDir;
 use time::OffsetDateTime;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio_rustls::TlsConnector;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::Status;
 
 const DAY: time::Duration = time::Duration::days(1);
 /// The beginning of HTTP/2: preface and empty settings.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// Set in the process whose log is read.
+const LOGS: &str = "FABRICAST_TEST_WRITES_LOG";
+/// Most log lines about connections in an interval.
+const LINES: u64 = 10;
+const INTERVAL: Duration = Duration::from_secs(10);
+/// Connections without a certificate.
+const UNCERTIFIED: u32 = 300;
 
 fn serve(security: Security) -> (SocketAddr, DropGuard) {
     let bound = BoundServer::bind(([127, 0, 0, 1], 0).into(), security).unwrap();
@@ -27,14 +44,13 @@ fn serve(security: Security) -> (SocketAddr, DropGuard) {
     (address, stop.drop_guard())
 }
 
-/// Security of a part that is both server and client.
-fn security() -> Security {
+/// Certificates of a part that is both server and client.
+fn certificates(folder: &Path) -> CertificateFiles {
     let from = OffsetDateTime::now_utc() - DAY;
     let authority = Authority::create(from, DAY * 3).unwrap();
     let hosts = ["127.0.0.1".to_owned()];
     let own = authority.issue(&["tic/a".parse().unwrap()], &hosts, from, DAY * 2).unwrap();
-    let folder = TempDir::new().unwrap();
-    let files = CertificateFiles::in_folder(folder.path());
+    let files = CertificateFiles::in_folder(folder);
     for (path, text) in [
         (&files.authority, &authority.credentials().certificate),
         (&files.certificate, &own.certificate),
@@ -42,7 +58,12 @@ fn security() -> Security {
     ] {
         std::fs::write(path, text).unwrap();
     }
-    Security::mutual(files).unwrap()
+    files
+}
+
+fn security() -> Security {
+    let folder = TempDir::new().unwrap();
+    Security::mutual(certificates(folder.path())).unwrap()
 }
 
 async fn ask(peer: &Peer) -> Result<(), Status> {
@@ -128,4 +149,84 @@ async fn silent_connections_are_closed() {
     let mut more = Vec::new();
     let ended = tokio::time::timeout(Duration::from_secs(1), speaks.read_to_end(&mut more)).await;
     assert!(ended.is_err(), "it has spoken");
+}
+
+/// TLS of a client that trusts the authority and has no certificate.
+fn uncertified(files: &CertificateFiles) -> TlsConnector {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(&files.authority).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    TlsConnector::from(Arc::new(config))
+}
+
+/// Connects without a certificate, in one of three ways, and stays until the server refuses.
+async fn be_refused(to: SocketAddr, number: u32, tls: TlsConnector) {
+    let mut stream = connect(to, number).await.unwrap();
+    let mut answer = Vec::new();
+    match number % 3 {
+        0 => drop(stream),
+        1 => {
+            let _ = stream.write_all(PREFACE).await;
+            let _ = stream.read_to_end(&mut answer).await;
+        }
+        _ => {
+            let server = ServerName::try_from("127.0.0.1").unwrap();
+            // The server asks for a certificate once the client's side of the handshake is done.
+            if let Ok(mut stream) = tls.connect(server, stream).await {
+                let _ = stream.read_to_end(&mut answer).await;
+            }
+        }
+    }
+}
+
+/// Serves while many connect without a certificate, and one more an interval later.
+async fn flood() {
+    let folder = TempDir::new().unwrap();
+    let files = certificates(folder.path());
+    let tls = uncertified(&files);
+    let security = Security::mutual(files).unwrap();
+    let (address, _serving) = serve(security.clone());
+    let connecting =
+        (0..UNCERTIFIED).map(|number| tokio::spawn(be_refused(address, number, tls.clone())));
+    for refused in connecting.collect::<Vec<_>>() {
+        refused.await.unwrap();
+    }
+    ask(&security.peer(&address.to_string()).unwrap()).await.unwrap();
+    // The next line is written in another interval.
+    tokio::time::sleep(INTERVAL + Duration::from_secs(1)).await;
+    be_refused(address, 1, tls).await;
+}
+
+#[test]
+fn a_flood_of_connections_without_certificates_leaves_few_log_lines() {
+    if std::env::var_os(LOGS).is_some() {
+        let _logging = fabricast_telemetry::init("tic", Format::Json, "info").unwrap();
+        tokio::runtime::Runtime::new().unwrap().block_on(flood());
+        return;
+    }
+    let name = std::thread::current().name().expect("a test has a name").to_owned();
+    let mut process = Command::new(std::env::current_exe().unwrap());
+    let process = process.args(["--exact", &name, "--nocapture"]);
+    let process = process.env(LOGS, "1").env_remove(FILTER_VARIABLE);
+    let began = Instant::now();
+    let output = process.output().unwrap();
+    let flooded = began.elapsed().saturating_sub(INTERVAL);
+    let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+    let lines = told.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let is_of_server = |line: &Value| {
+        line["target"].as_str().is_some_and(|target| target.starts_with("fabricast_rpc"))
+    };
+    let lines: Vec<Value> = lines.filter(is_of_server).collect();
+    // One of them is that of the last connection.
+    let most = LINES * (1 + flooded.as_secs() / INTERVAL.as_secs()) + 1;
+    assert!(u64::try_from(lines.len()).unwrap() <= most, "more than {most} lines: {told}");
+    // Each tells how many were left out before it, so that the last one completes the sum.
+    let refused = lines.iter().map(|line| 1 + line["unlogged"].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(refused, u64::from(UNCERTIFIED) + 1, "{told}");
 }

@@ -83,6 +83,26 @@ async fn watch(channel: Channel) -> Result<Streaming<HealthCheckResponse>, Statu
     Ok(HealthClient::new(channel).watch(request).await?.into_inner())
 }
 
+/// Opens a stream over a connection of its own.
+async fn open_connection(
+    security: Security,
+    address: &str,
+) -> Result<(Peer, Streaming<HealthCheckResponse>), Status> {
+    let peer = security.peer(address).unwrap();
+    let stream = watch(peer.channel()).await?;
+    Ok((peer, stream))
+}
+
+/// Calls with a message of one field, which nobody knows and which has so many bytes.
+async fn send(channel: Channel, bytes: usize) -> Result<(), Status> {
+    let mut message = Vec::new();
+    prost::encoding::bytes::encode(1_000, &vec![0_u8; bytes], &mut message);
+    let mut client = tonic::client::Grpc::new(channel);
+    client.ready().await.unwrap();
+    let path = "/fabricast.v1.AdministrationService/GetServerInfo".parse().unwrap();
+    client.unary(tonic::Request::new(message), path, BytesCodec).await.map(|_| ())
+}
+
 /// Repeats a call until no limit refuses it.
 async fn in_time<T>(mut call: impl AsyncFnMut() -> Result<T, Status>) -> T {
     let patience = tokio::time::Instant::now() + Duration::from_secs(30);
@@ -142,6 +162,53 @@ async fn every_role_is_held_to_the_limits() {
 }
 
 #[tokio::test]
+async fn every_role_has_a_bounded_number_of_connections() {
+    let ours = authority();
+    let limits = Limits { connections: 100, burst: 100, open_calls: 100, ..FEW };
+    let (address, _serving) = serve(known(&ours, "tic/a").limited(limits));
+    for role in Role::ALL {
+        let own = known(&ours, &format!("{}/x", role.word()));
+        let _first = open_connection(own.clone(), &address).await.unwrap();
+        let _second = open_connection(own.clone(), &address).await.unwrap();
+        // The connection is closed, so no call is refused with a reason.
+        let third = open_connection(own, &address).await.unwrap_err();
+        assert_eq!(reason_of(&third), None, "{role:?}: {third}");
+        assert!(LIMITED.count("-", role.word(), "client_connections") > 0, "{role:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_role_has_bounded_bytes_of_requests() {
+    let ours = authority();
+    let limits = Limits { connections: 100, ..FEW };
+    let (address, _serving) = serve(known(&ours, "tic/a").limited(limits));
+    for role in Role::ALL {
+        let peer = known(&ours, &format!("{}/x", role.word())).peer(&address).unwrap();
+        let (refused, _open) = exceed_bytes(&peer).await;
+        assert_eq!(refused.code(), Code::ResourceExhausted, "{role:?}: {refused}");
+        let reason = reason_of(&refused);
+        assert_eq!(reason.as_deref(), Some(Reason::TooManyRequestBytes.text()), "{role:?}");
+        assert!(retry_after(&refused).is_some(), "{role:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_role_sends_messages_of_up_to_four_mebibytes() {
+    let ours = authority();
+    let limits = Limits { connections: 100, ..FEW };
+    let (address, _serving) = serve(known(&ours, "tic/a").limited(limits));
+    // Key and length of the field have 6 bytes.
+    let longest = (4 << 20) - 6;
+    for role in Role::ALL {
+        let peer = known(&ours, &format!("{}/x", role.word())).peer(&address).unwrap();
+        let served = send(peer.channel(), longest).await;
+        assert!(served.is_ok(), "{role:?}: {served:?}");
+        let refused = send(peer.channel(), longest + 1).await.unwrap_err();
+        assert_eq!(refused.code(), Code::OutOfRange, "{role:?}: {refused}");
+    }
+}
+
+#[tokio::test]
 async fn streams_are_open_calls_until_they_end() {
     let limits = Limits { burst: 1_000, ..FEW };
     let (address, _serving) = serve(Security::plaintext().limited(limits));
@@ -185,20 +252,27 @@ async fn send_part(
     (parts, answer)
 }
 
-#[tokio::test]
-async fn a_client_cannot_begin_more_requests_than_its_share_of_memory() {
-    let ours = authority();
-    let limits = Limits { burst: 100, ..FEW };
-    let (address, _serving) = serve(known(&ours, "tic/a").limited(limits));
-    let noisy = known(&ours, "tenant/noisy").peer(&address).unwrap();
-    let (parts, first) = send_part(noisy.channel(), 7 << 19).await;
-    let (_open, second) = send_part(noisy.channel(), 7 << 19).await;
+/// Begins two requests that together have more bytes than a client may have. Answers the refusal of
+/// one of them, and what keeps both from ending by themselves.
+async fn exceed_bytes(peer: &Peer) -> (Status, [mpsc::Sender<Bytes>; 2]) {
+    let (parts, first) = send_part(peer.channel(), 7 << 19).await;
+    let (more_parts, second) = send_part(peer.channel(), 7 << 19).await;
     // One of the two, whichever comes second.
     let either = async {
         tokio::select! { one = first => one, one = second => one }
     };
     let refused = tokio::time::timeout(Duration::from_secs(30), either).await;
     let refused = refused.expect("one is refused").unwrap().expect("none is complete");
+    (refused, [parts, more_parts])
+}
+
+#[tokio::test]
+async fn a_client_cannot_begin_more_requests_than_its_share_of_memory() {
+    let ours = authority();
+    let limits = Limits { burst: 100, ..FEW };
+    let (address, _serving) = serve(known(&ours, "tic/a").limited(limits));
+    let noisy = known(&ours, "tenant/noisy").peer(&address).unwrap();
+    let (refused, parts) = exceed_bytes(&noisy).await;
     assert_eq!(reason_of(&refused).as_deref(), Some(Reason::TooManyRequestBytes.text()));
     assert!(refused.message().contains("tenant/noisy has more than 6291456 bytes"), "{refused}");
     assert!(retry_after(&refused).is_some());
@@ -214,11 +288,7 @@ async fn a_client_cannot_begin_more_requests_than_its_share_of_memory() {
 async fn connections_are_bounded_for_a_client_and_for_all() {
     let ours = authority();
     let (address, _serving) = serve(known(&ours, "tic/a").limited(FEW));
-    let connect = async |identity: &str| {
-        let peer = known(&ours, identity).peer(&address).unwrap();
-        let stream = watch(peer.channel()).await;
-        stream.map(|stream| (peer, stream))
-    };
+    let connect = async |identity: &str| open_connection(known(&ours, identity), &address).await;
     let first = connect("admin/a").await.unwrap();
     let _second = connect("admin/a").await.unwrap();
     assert!(connect("admin/a").await.is_err(), "one more than a client may have");
@@ -357,17 +427,7 @@ async fn long_messages_of_one_client_take_turns_and_all_are_answered() {
     let limits = Limits { client_request_bytes: 64 << 20, ..Limits::default() };
     let (address, _serving) = serve(known(&ours, "tic/a").limited(limits));
     let peer = known(&ours, "tenant/a").peer(&address).unwrap();
-    let mut message = Vec::new();
-    prost::encoding::bytes::encode(1_000, &vec![0_u8; 1 << 20], &mut message);
-    let calls = (0..24).map(|_| {
-        let (channel, message) = (peer.channel(), message.clone());
-        tokio::spawn(async move {
-            let mut client = tonic::client::Grpc::new(channel);
-            client.ready().await.unwrap();
-            let path = "/fabricast.v1.AdministrationService/GetServerInfo".parse().unwrap();
-            client.unary(tonic::Request::new(message), path, BytesCodec).await.map(|_| ())
-        })
-    });
+    let calls = (0..24).map(|_| tokio::spawn(send(peer.channel(), 1 << 20)));
     for call in calls.collect::<Vec<_>>() {
         let ended = tokio::time::timeout(Duration::from_secs(60), call).await;
         ended.expect("it has its turn").unwrap().unwrap();

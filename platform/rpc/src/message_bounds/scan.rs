@@ -4,7 +4,7 @@ use tonic::Status;
 
 use fabricast_status::Reason;
 
-use super::sizes::{Content, DEPTH, MessageField, Messages, capacity};
+use super::sizes::{Content, DEPTH, MESSAGES, MessageField, Messages, capacity};
 
 /// Bytes in memory that a message may take for each byte of its length.
 pub(super) const FACTOR: usize = 4;
@@ -20,14 +20,17 @@ pub(super) const LARGE: [(&str, usize, usize); 4] = [
     ("/fabricast.v1.FabricService/WriteSwitchTables", 8, 128 << 20),
 ];
 /// Most elements of the lists of these calls, as they check themselves once a message is decoded.
-const MOST: [(&str, usize); 6] = [
+const MOST: [(&str, usize); 7] = [
     ("/fabricast.v1.GroupAgentService/RegisterMembers", 10_000),
     ("/fabricast.v1.GroupBatchService/GetMany", 10_000),
     ("/fabricast.v1.GroupBatchService/JoinMany", 10_000),
     ("/fabricast.v1.GroupBatchService/LeaveMany", 10_000),
     ("/fabricast.v1.OperatingAgentService/JoinMany", 10_000),
     ("/fabricast.v1.OperatingAgentService/LeaveMany", 10_000),
+    ("/fabricast.v1.OperatingAgentService/MeasureOperations", 64),
 ];
+/// Most bytes of a message without lists, as services without a limit of their own accept.
+const LONGEST_WITHOUT_LISTS: usize = 4 << 20;
 /// Bytes of flag and length before a message.
 const FRAME_HEADER: usize = 5;
 /// Bits for the number of a field in a path.
@@ -44,6 +47,8 @@ pub(super) struct Bounds {
     proportional: usize,
     /// Number of elements of the request's own lists.
     count: usize,
+    /// Bytes of a message.
+    length: usize,
 }
 
 impl Bounds {
@@ -51,10 +56,12 @@ impl Bounds {
     pub(super) fn of(path: &str) -> Self {
         let large = LARGE.iter().find(|(call, ..)| *call == path);
         let most = MOST.iter().find(|(call, _)| *call == path);
+        let has_lists = MESSAGES.requests.get(path).is_none_or(|request| request.has_lists);
         Self {
             factor: large.map_or(FACTOR, |(_, factor, _)| *factor),
             proportional: large.map_or(usize::MAX, |(_, _, bytes)| *bytes),
             count: most.map_or(usize::MAX, |(_, count)| *count),
+            length: if has_lists { usize::MAX } else { LONGEST_WITHOUT_LISTS },
         }
     }
 
@@ -174,6 +181,7 @@ impl Scanner {
     /// # Errors
     ///
     /// `RESOURCE_EXHAUSTED` / `LIMIT_REACHED` if a message would take too much memory.
+    /// `OUT_OF_RANGE` if it is too long.
     /// `INVALID_ARGUMENT` / `REQUEST_UNREADABLE` at the first byte that belongs to no message, or
     /// to a group, which no message has: a decoder may read on, and find elements that were not
     /// counted here.
@@ -228,6 +236,11 @@ impl Scanner {
 
     /// Begins a message, whose length is known.
     fn begin(&mut self) -> Result<(), Status> {
+        let most = self.bounds.length;
+        if self.length > most {
+            let text = format!("a message of {} bytes is too long: at most {most}", self.length);
+            return Err(Status::out_of_range(text));
+        }
         (self.read, self.memory, self.own_elements, self.state) = (0, Memory::default(), 0, KEY);
         self.around.clear();
         self.lists.clear();

@@ -13,16 +13,34 @@ const CONTAINER: usize = 24;
 const WORD: usize = 8;
 
 pub(super) static MESSAGES: LazyLock<Messages> = LazyLock::new(|| {
-    let pool = DescriptorPool::decode(fabricast_proto::FILE_DESCRIPTOR_SET);
-    pool.map(|pool| Messages::new(&pool)).unwrap_or_default()
+    let mut pool = DescriptorPool::new();
+    for services in [
+        fabricast_proto::FILE_DESCRIPTOR_SET,
+        tonic_health::pb::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+    ] {
+        pool.decode_file_descriptor_set(services).expect("they were made together with the code");
+    }
+    Messages::new(&pool)
 });
 
-/// The messages of the services.
+/// The messages of the services, health and reflection included.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     pub(super) messages: Vec<MessageFields>,
-    /// By path of a call: its request, and if it is a stream of them.
-    pub(super) requests: BTreeMap<String, (usize, bool)>,
+    /// By path of a call.
+    pub(super) requests: BTreeMap<String, RequestType>,
+}
+
+/// The request of a call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RequestType {
+    /// The message, by its index.
+    pub(super) message: usize,
+    pub(super) is_stream: bool,
+    /// It has lists, or messages in it have.
+    pub(super) has_lists: bool,
 }
 
 /// The fields of one message that take more memory than the message itself, by number.
@@ -80,13 +98,27 @@ impl Messages {
         let calls = pool.services().flat_map(|service| service.methods().collect::<Vec<_>>());
         let request = |method: MethodDescriptor| {
             let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
-            (path, (numbers[method.input().full_name()], method.is_client_streaming()))
+            let input = method.input();
+            let request = RequestType {
+                message: numbers[input.full_name()],
+                is_stream: method.is_client_streaming(),
+                has_lists: has_lists(&input, 0),
+            };
+            (path, request)
         };
         Self {
             messages: pool.all_messages().map(fields).collect(),
             requests: calls.map(request).collect(),
         }
     }
+}
+
+/// True if a message has lists, or messages in it have.
+fn has_lists(message: &MessageDescriptor, depth: usize) -> bool {
+    message.fields().any(|field| {
+        let inner = |inner: &MessageDescriptor| depth < DEPTH && has_lists(inner, depth + 1);
+        field.is_list() || field.is_map() || field.kind().as_message().is_some_and(inner)
+    })
 }
 
 /// Bytes of a message in memory, without what its lists and texts hold.

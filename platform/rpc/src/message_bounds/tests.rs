@@ -19,15 +19,46 @@ fn framed(message: &[u8]) -> Vec<u8> {
 /// Reads a call in pieces of some length; gives the bytes in memory of the last message.
 fn scan(path: &str, bytes: &[u8], piece: usize) -> Result<usize, Status> {
     let path = format!("/fabricast.v1.{path}");
-    let (request, _) = MESSAGES.requests[&path];
+    let request = MESSAGES.requests[&path].message;
     let mut scanner = Scanner::new(&MESSAGES, request, Bounds::of(&path));
     bytes.chunks(piece).try_for_each(|piece| scanner.read(piece))?;
     Ok(scanner.kept())
 }
 
+#[test]
+fn calls_of_health_and_reflection_are_bounded_as_all_others() {
+    let is_stream = |path: &str| MESSAGES.requests.get(path).map(|request| request.is_stream);
+    assert_eq!(is_stream("/grpc.health.v1.Health/Check"), Some(false));
+    assert_eq!(is_stream("/grpc.health.v1.Health/Watch"), Some(false));
+    for version in ["v1", "v1alpha"] {
+        let service = format!("/grpc.reflection.{version}.ServerReflection");
+        assert_eq!(is_stream(&format!("{service}/ServerReflectionInfo")), Some(true));
+    }
+    assert!(MESSAGES.requests.keys().any(|path| path.starts_with("/fabricast.v1.")));
+}
+
+#[test]
+fn a_message_without_lists_has_four_mebibytes_whatever_its_service_accepts() {
+    let longest = 4 << 20_usize;
+    let announced = |length: usize| {
+        let length = u32::try_from(length).unwrap().to_be_bytes();
+        [&[0], &length[..]].concat()
+    };
+    for (path, has_lists) in [
+        ("OperatingAgentService/ProbeNode", false),
+        ("GroupAgentService/WatchGroupMembers", false),
+        ("OperatingAgentService/JoinMany", true),
+        ("SwitchAgentService/WriteTables", true),
+    ] {
+        assert!(scan(path, &announced(longest), 1).is_ok(), "{path}");
+        let longer = scan(path, &announced(longest + 1), 1).map_err(|status| status.code());
+        assert_eq!(longer.err(), (!has_lists).then_some(Code::OutOfRange), "{path}");
+    }
+}
+
 /// Reads a call in two parts, after which nothing more comes; gives how it ended.
 async fn body(first: &'static [u8], second: &'static [u8]) -> Result<usize, Status> {
-    let (request, _) = MESSAGES.requests["/fabricast.v1.TicService/PlanMgids"];
+    let request = MESSAGES.requests["/fabricast.v1.TicService/PlanMgids"].message;
     let (parts, received) = tokio::sync::mpsc::channel(2);
     for part in [first, second] {
         parts.send(Ok::<_, Status>(Frame::data(Bytes::from_static(part)))).await.unwrap();
@@ -63,7 +94,7 @@ async fn a_message_that_does_not_end_is_given_up_and_silence_between_messages_is
 
 #[test]
 fn the_message_that_arrives_and_the_one_before_it_are_held() {
-    let (request, _) = MESSAGES.requests["/fabricast.v1.TicService/PlanMgids"];
+    let request = MESSAGES.requests["/fabricast.v1.TicService/PlanMgids"].message;
     let mut scanner = Scanner::new(&MESSAGES, request, Bounds::of(""));
     let message = framed(&empty_elements(1, 50));
     let mut held = |bytes: &[u8]| {

@@ -136,7 +136,7 @@ fn holds_lists(message: usize, depth: usize) -> bool {
 /// were taken.
 fn worst(path: &str, decode: Decode) -> (f64, usize) {
     let path = format!("/fabricast.v1.{path}");
-    let (request, _) = MESSAGES.requests[&path];
+    let request = MESSAGES.requests[&path].message;
     let (mut worst, mut taken) = (0_f64, 0);
     let counts = [1, 5, 1_025, 4_097];
     for shape in counts.into_iter().flat_map(|count| shapes(request, count, 0)) {
@@ -187,7 +187,7 @@ fn no_request_takes_more_than_four_times_the_bytes_that_it_is_charged_with() {
         holds_lists(request, 0) && !requests.iter().any(|(known, _)| path.ends_with(known))
     };
     let left_out =
-        MESSAGES.requests.iter().filter(|(path, (request, _))| is_left_out(path, *request));
+        MESSAGES.requests.iter().filter(|(path, request)| is_left_out(path, request.message));
     let left_out: Vec<&String> = left_out.map(|(path, _)| path).collect();
     assert!(left_out.is_empty(), "not measured: {left_out:?}");
 }
