@@ -86,6 +86,8 @@ metrics! {
 pub static TIC_NODES: LazyLock<LabelledGauge> = LazyLock::new(|| LabelledGauge::new("state"));
 /// Times of the transactions that the store has made durable.
 pub static TIC_COMMITS: LazyLock<Durations> = LazyLock::new(Durations::default);
+/// Processor time of the decisions of the leading TIC's writer.
+pub static TIC_DECISIONS: LazyLock<Durations> = LazyLock::new(Durations::default);
 /// Ends of the validity of certificates that are in force, by their files.
 pub static CERTIFICATE_EXPIRY: LazyLock<LabelledGauge> =
     LazyLock::new(|| LabelledGauge::new("path"));
@@ -110,6 +112,8 @@ pub(crate) fn registry(service: &'static str) -> Registry {
     TIC_NODES.register(&mut registry, "fabricast_tic_nodes", help);
     let help = "Time until the store had made a transaction durable";
     TIC_COMMITS.register(&mut registry, "fabricast_tic_commit_seconds", help);
+    let help = "Processor time in which the writer decided a request; others waited meanwhile";
+    TIC_DECISIONS.register(&mut registry, "fabricast_tic_decision_seconds", help);
     let help = "When a certificate in force, or the last of its authorities, expires, as Unix time, by file";
     CERTIFICATE_EXPIRY.register(
         &mut registry,

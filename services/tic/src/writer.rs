@@ -22,10 +22,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_groups::directory::Directory;
-use fabricast_groups::record::Change;
+use fabricast_groups::record::{Change, NodeState};
 use fabricast_store::{Expected, StoreError, Txn, TxnOutcome};
 use fabricast_telemetry::metrics::{
-    TIC_CHANGES, TIC_COMMITS, TIC_STORE_FAILURES, TIC_TRANSACTIONS,
+    TIC_CHANGES, TIC_COMMITS, TIC_DECISIONS, TIC_STORE_FAILURES, TIC_TRANSACTIONS,
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -34,7 +34,7 @@ use crate::audit;
 use crate::error_text::chain;
 use crate::leadership::election::LeaderLease;
 use crate::liveness::hints::Hints;
-use crate::records::keys::{self, LEADER, Puts, RecordsError};
+use crate::records::keys::{self, FAILED, LEADER, Puts, ROUTE_TERM, RecordsError};
 use crate::records::redo_log::{self, Written};
 use crate::records::storage::Storage;
 use crate::writer::error::{CommitError, TermEnd, WriteError};
@@ -50,6 +50,8 @@ const MAX_BATCH_CHANGES: usize = 16_384;
 const MAX_BATCH_TIME: Duration = Duration::from_millis(10);
 /// A decision is logged that keeps the writer for longer.
 const LONG_DECISION: Duration = Duration::from_millis(20);
+/// Bytes of a record of failed parts or of the route term that is written also without space.
+const SHORT: usize = 64 << 10;
 /// Time after a refusal for lack of space in which each request is written alone.
 const SHORT_OF_SPACE: Duration = Duration::from_secs(30);
 /// Time after such a refusal in which changes that need space are refused without asking the store.
@@ -121,6 +123,7 @@ impl Writer {
         while batch.replies.len() < MAX_BATCH && busy < MAX_BATCH_TIME {
             let spent = queue.decide_next(|queued| self.decide(queued, &mut batch));
             let Some(spent) = spent else { break };
+            TIC_DECISIONS.observe(spent);
             if spent > LONG_DECISION {
                 let elapsed_ms = u64::try_from(spent.as_millis()).unwrap_or(u64::MAX);
                 tracing::debug!(elapsed_ms, "a request kept the writer");
@@ -150,7 +153,7 @@ impl Writer {
     async fn commit(&mut self, batch: Batch) -> Result<(), TermEnd> {
         let Batch { writes: BatchWrites { puts, changes }, replies, traced } = batch;
         let spans = traced.commit(replies.len(), changes.len());
-        let is_essential = frees_space(&changes, &puts);
+        let is_essential = goes_on_without_space(&changes, &puts);
         let is_logged = match self.write(&puts, is_essential).await {
             Ok(is_logged) => is_logged,
             Err(error) => {
@@ -207,7 +210,7 @@ impl Writer {
         let route_term = self.state.route_terms.durable();
         let unchanged = Txn { essential: is_essential, ..Txn::new() }
             .when(keys::record(&revision), expected(committed.0, revision.encode()))
-            .when(keys::ROUTE_TERM, expected(route_term, Some(keys::number(route_term))));
+            .when(ROUTE_TERM, expected(route_term, Some(keys::number(route_term))));
         let begun = Instant::now();
         match redo_log::write(&self.storage.store, &self.lease, unchanged, puts).await? {
             written @ (Written::Whole | Written::Logged) => {
@@ -274,17 +277,17 @@ impl Writer {
     }
 }
 
-/// True if a decision makes the records smaller: it ends something and adds nothing of the kind.
-pub(crate) fn frees_space(changes: &[Change], puts: &Puts) -> bool {
-    let ends = |change: &Change| {
-        matches!(
-            change,
-            Change::MemberDeleted(_)
-                | Change::GroupDeleted(_)
-                | Change::JobDeleted(_)
-                | Change::NodeRemoved(_)
-                | Change::MgidReleased(_)
-        )
+/// True if a decision is made durable also if the store has no space: it ends something and adds
+/// nothing of the kind, or it is a small record that routes wait for.
+pub(crate) fn goes_on_without_space(changes: &[Change], puts: &Puts) -> bool {
+    let ends = |change: &Change| match change {
+        Change::MemberDeleted(_)
+        | Change::GroupDeleted(_)
+        | Change::JobDeleted(_)
+        | Change::NodeRemoved(_)
+        | Change::MgidReleased(_) => true,
+        Change::NodePut(node) => node.state == NodeState::Failed,
+        _ => false,
     };
     let adds = |change: &Change| match change {
         Change::MemberPut(_) => true,
@@ -292,8 +295,12 @@ pub(crate) fn frees_space(changes: &[Change], puts: &Puts) -> bool {
         _ => false,
     };
     let deleted = puts.values().filter(|value| value.is_none()).count();
+    let is_vital = |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| {
+        let is_short = value.as_ref().is_none_or(|value| value.len() <= SHORT);
+        is_short && (key == ROUTE_TERM || key.starts_with(FAILED.as_bytes()))
+    };
     match changes {
-        [] => 2 * deleted >= puts.len(),
+        [] => 2 * deleted >= puts.len() || puts.iter().all(is_vital),
         _ => changes.iter().any(ends) && !changes.iter().any(adds),
     }
 }

@@ -12,6 +12,7 @@ use fabricast_groups::record::{Route, RouteState};
 use fabricast_proto::v1;
 use fabricast_routing::{Choice, MgidSpace};
 use fabricast_rpc::{CallCost, Caller, Reason, Turn};
+use fabricast_store::StoreError;
 use fabricast_topology::Mgid;
 use fabricast_wire::{decode_group_agent_status, decode_route, encode_node};
 use tokio::sync::Semaphore;
@@ -33,6 +34,7 @@ use crate::liveness::inbox::LivenessInbox;
 use crate::records::copy::RecordsCopy;
 use crate::records::{Records, wire_group};
 use crate::writer::directory::{DrainNode, ForgetFlaps, NodeFailed, RecordRoutes, RemoveNode};
+use crate::writer::error::WriteError;
 use crate::writer::queue::WriterQueue;
 use crate::writer::requests::{
     AcquireRouteTerm, CopyMgidPlanner, FollowFabric, MoveToTrees, PutFailedElements,
@@ -390,7 +392,11 @@ impl v1::tic_service_server::TicService for Tic {
         let (count, cut_off) = self.records.report_failed(reporter, elements)?;
         self.liveness.cut_off(cut_off);
         if self.records.collectives_lag() {
-            self.queue.write(FollowFabric).await?;
+            match self.queue.write(FollowFabric).await {
+                // The failures are recorded; collectives follow once there is room.
+                Ok(()) | Err(WriteError::StoreLimit(StoreError::NoSpace)) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         let failed_count = count.try_into().unwrap_or(u32::MAX);
         let newest_route_term = self.route_term.get();

@@ -1,5 +1,5 @@
-//! `TopologyService`: topologies are parsed here and decided by the writer. The services of the
-//! term are then replaced by ones for the new topology. Links are drained and resumed.
+//! `TopologyService`: topologies are parsed and merged here, and taken by the writer. The services
+//! of the term are then replaced by ones for the new topology. Links are drained and resumed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,10 +12,11 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::api::{fields, status};
 use crate::domain::elements::{self, ElementKey};
-use crate::domain::topology::TopologyChange;
+use crate::domain::topology::{TopologyChange, TopologySnapshot};
 use crate::records::Records;
+use crate::writer::error::WriteError;
 use crate::writer::queue::WriterQueue;
-use crate::writer::requests::{FollowFabric, PutFailedElements, TopologyReply};
+use crate::writer::requests::{FollowFabric, PutFailedElements};
 
 /// Most bytes of a topology: enough for some millions of endpoints.
 const MAX_BYTES: usize = 256 << 20;
@@ -27,7 +28,7 @@ const CHUNK: usize = 1 << 17;
 pub(crate) struct Topologies {
     pub(crate) queue: WriterQueue,
     pub(crate) records: Arc<Records>,
-    pub(crate) graph: Arc<Graph>,
+    pub(crate) topology: TopologySnapshot,
     /// Held while the list of drained links is changed.
     pub(crate) drained: Arc<Mutex<()>>,
 }
@@ -63,7 +64,7 @@ impl Topologies {
             if change == LinkChange::Check || next == known {
                 return Ok(());
             }
-            let text = elements::text(&this.graph, &next);
+            let text = elements::text(&this.topology.graph, &next);
             let elements = (!next.is_empty()).then_some(text);
             let reporter = elements::DRAINED.to_owned();
             this.queue.write(PutFailedElements { reporter, elements }).await?;
@@ -78,12 +79,31 @@ impl Topologies {
         Ok(wire)
     }
 
+    /// Has the writer take the topology after a change, which is computed here; returns a summary
+    /// of what holds then, and whether it differs from before.
+    async fn change_topology(
+        &self,
+        change: TopologyChange,
+    ) -> Result<(v1::TopologySummary, bool), Status> {
+        let present = self.topology.clone();
+        let computing = CallCost::current().turn().await.run(move || present.next(&change));
+        let next = computing.await.map_err(|_panic| status::panicked("merging topologies"))?;
+        match next.map_err(WriteError::from)? {
+            Some(next) => Ok((self.queue.write(next).await?, true)),
+            None => Ok((self.topology.summary(), false)),
+        }
+    }
+
     fn wire_link(&self, link: ElementKey, needed: bool) -> Option<v1::DrainedLink> {
         let ElementKey::Link(port) = link else { return None };
-        let Peer::Switch(peer) = self.graph.peer(port) else { return None };
+        let Peer::Switch(peer) = self.topology.graph.peer(port) else { return None };
         let name = |port| v1::PortName {
-            switch_name: self.graph.switch_name(self.graph.switch_of(port)).to_owned(),
-            port: u32::from(self.graph.port_number(port)),
+            switch_name: self
+                .topology
+                .graph
+                .switch_name(self.topology.graph.switch_of(port))
+                .to_owned(),
+            port: u32::from(self.topology.graph.port_number(port)),
         };
         Some(v1::DrainedLink { end: Some(name(port)), peer: Some(name(peer)), needed })
     }
@@ -101,8 +121,7 @@ impl v1::topology_service_server::TopologyService for Topologies {
         let reporter = fields::label("reporter", &first.reporter)?.to_owned();
         caller.check_reporter(&reporter)?;
         let graph = read(first.chunk, messages, |message| message.chunk).await?;
-        let reply = self.queue.write(TopologyChange::Merge(graph)).await?;
-        let TopologyReply { summary, changed } = reply;
+        let (summary, changed) = self.change_topology(TopologyChange::Merge(graph)).await?;
         if changed {
             tracing::info!(reporter, "topology changed by a report");
         }
@@ -114,8 +133,7 @@ impl v1::topology_service_server::TopologyService for Topologies {
         request: Request<Streaming<v1::ReplaceTopologyRequest>>,
     ) -> Result<Response<v1::ReplaceTopologyResponse>, Status> {
         let graph = read(Vec::new(), request.into_inner(), |message| message.chunk).await?;
-        let reply = self.queue.write(TopologyChange::Replace(graph)).await?;
-        let TopologyReply { summary, changed } = reply;
+        let (summary, changed) = self.change_topology(TopologyChange::Replace(graph)).await?;
         Ok(Response::new(v1::ReplaceTopologyResponse { topology: Some(summary), changed }))
     }
 
@@ -125,7 +143,8 @@ impl v1::topology_service_server::TopologyService for Topologies {
     ) -> Result<Response<v1::DrainLinkResponse>, Status> {
         let v1::DrainLinkRequest { switch_name, peer_switch_name, port, validate_only } =
             request.into_inner();
-        let links = elements::links_between(&self.graph, [&switch_name, &peer_switch_name], port)?;
+        let links =
+            elements::links_between(&self.topology.graph, [&switch_name, &peer_switch_name], port)?;
         let change = if validate_only { LinkChange::Check } else { LinkChange::Drain };
         let links = self.change_links(links, change).await?;
         Ok(Response::new(v1::DrainLinkResponse { links }))
@@ -136,7 +155,8 @@ impl v1::topology_service_server::TopologyService for Topologies {
         request: Request<v1::ResumeLinkRequest>,
     ) -> Result<Response<v1::ResumeLinkResponse>, Status> {
         let v1::ResumeLinkRequest { switch_name, peer_switch_name, port } = request.into_inner();
-        let links = elements::links_between(&self.graph, [&switch_name, &peer_switch_name], port)?;
+        let links =
+            elements::links_between(&self.topology.graph, [&switch_name, &peer_switch_name], port)?;
         let links = self.change_links(links, LinkChange::Resume).await?;
         Ok(Response::new(v1::ResumeLinkResponse { links }))
     }

@@ -43,23 +43,32 @@ pub(crate) struct MgidAllocations {
 /// Most spanning trees that an exclusive group tries.
 const MOST_TRIED: usize = 32;
 
+/// The numbering of spanning trees on a topology. One that is no fat tree has one tree per color.
+///
+/// # Errors
+///
+/// Colors that do not make a space of MGIDs on it.
+pub(crate) fn space(graph: &Graph, options: EngineOptions) -> Result<MgidSpace, LayoutError> {
+    match FatTree::detect(graph) {
+        Ok(tree) => {
+            let number = if options.fault_tolerant { Layout::dual } else { Layout::new };
+            Ok(*number(tree.params(), options.colors, options.tables)?.space())
+        }
+        Err(reason) => {
+            tracing::warn!(%reason, "topology is not a fat tree, MGIDs are chosen by color only");
+            MgidSpace::new(options.colors, 1, options.tables)
+        }
+    }
+}
+
 impl MgidAllocations {
-    /// Starts with the groups of a directory. A fabric that is no fat tree has one tree per color.
+    /// Starts with the groups of a directory.
     pub(crate) fn new(
         graph: Arc<Graph>,
         options: EngineOptions,
         directory: &Directory,
     ) -> Result<Self, LayoutError> {
-        let space = match FatTree::detect(&graph) {
-            Ok(tree) => {
-                let number = if options.fault_tolerant { Layout::dual } else { Layout::new };
-                *number(tree.params(), options.colors, options.tables)?.space()
-            }
-            Err(reason) => {
-                tracing::warn!(%reason, "topology is not a fat tree, MGIDs are chosen by color only");
-                MgidSpace::new(options.colors, 1, options.tables)?
-            }
-        };
+        let space = space(&graph, options)?;
         let mut choice = Self {
             graph,
             space,

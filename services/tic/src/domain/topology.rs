@@ -1,5 +1,6 @@
 //! The topology of one term, and how a discovered one is stored.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fabricast_groups::directory::Directory;
@@ -11,7 +12,7 @@ use fabricast_topology::{Graph, GraphBuilder, ibnetdiscover};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use crate::domain::mgids::MgidAllocations;
+use crate::domain::mgids;
 use crate::records::keys::{Puts, TOPOLOGY};
 
 /// Most bytes of a piece in the store.
@@ -56,16 +57,16 @@ impl TopologySnapshot {
         Self { text, graph, sha256, is_discovered, engine_options }
     }
 
-    /// Computes the topology after a change; `None` if it stays as it is.
+    /// Computes the topology after a change; `None` if it stays as it is. Cost: the graphs and
+    /// their texts, so this is no work for the writer.
     ///
     /// # Errors
     ///
-    /// [`TopologyError`]; the topology stays as it is.
-    pub(crate) fn changed(
+    /// [`TopologyError::Fixed`] or [`TopologyError::NoMgids`].
+    pub(crate) fn next(
         &self,
         change: &TopologyChange,
-        directory: &Directory,
-    ) -> Result<Option<Self>, TopologyError> {
+    ) -> Result<Option<NextTopology>, TopologyError> {
         if !self.is_discovered {
             return Err(TopologyError::Fixed);
         }
@@ -77,25 +78,19 @@ impl TopologySnapshot {
         if *text == *self.text {
             return Ok(None);
         }
-        let is_needed = |node: &&NodeRecord| {
-            node.state == NodeState::Up || directory.memberships(&node.name).next().is_some()
-        };
-        for node in directory.nodes().filter(is_needed) {
-            let mut endpoints = node.endpoints.iter();
-            let missing = endpoints.find(|name| graph.find_endpoint(name.as_str()).is_none());
-            if let Some(endpoint) = missing {
-                let (node, endpoint) = (node.name.clone(), endpoint.clone());
-                return Err(TopologyError::EndpointInUse { node, endpoint });
-            }
-        }
-        let graph = Arc::new(graph);
-        MgidAllocations::new(Arc::clone(&graph), self.engine_options, directory)?;
+        mgids::space(&graph, self.engine_options)?;
+        let names = self.graph.endpoints().map(|endpoint| self.graph.endpoint_name(endpoint));
+        let lost = names.filter(|name| graph.find_endpoint(name).is_none());
+        let lost = lost.map(str::to_owned).collect();
         let sha256 = Sha256::digest(text.as_bytes()).into();
-        Ok(Some(Self { text: text.into(), graph, sha256, ..self.clone() }))
+        let next = Self { text: text.into(), graph: Arc::new(graph), sha256, ..self.clone() };
+        let puts = next.puts(self);
+        Ok(Some(NextTopology { topology: next, lost, puts }))
     }
 
-    /// Adds the writes that store this topology in pieces in place of another one.
-    pub(crate) fn store(&self, before: &Self, puts: &mut Puts) {
+    /// The writes that store this topology in pieces in place of another one.
+    fn puts(&self, before: &Self) -> Puts {
+        let mut puts = Puts::new();
         let mut at = 0;
         let mut number = 0;
         while at < self.text.len() {
@@ -107,6 +102,7 @@ impl TopologySnapshot {
         for number in number..=before.text.len().div_ceil(PIECE - 3) {
             puts.insert(piece_key(number), None);
         }
+        puts
     }
 
     pub(crate) fn summary(&self) -> v1::TopologySummary {
@@ -116,6 +112,40 @@ impl TopologySnapshot {
             switch_count: count(self.graph.switch_count()),
             endpoint_count: count(self.graph.endpoint_count()),
         }
+    }
+}
+
+/// The topology that is to follow that of the term.
+#[derive(Debug)]
+pub(crate) struct NextTopology {
+    pub(crate) topology: TopologySnapshot,
+    /// Names of the endpoints that only the present one has.
+    lost: BTreeSet<String>,
+    /// The writes that store it.
+    pub(crate) puts: Puts,
+}
+
+impl NextTopology {
+    /// Checks that no node needs an endpoint that would be gone.
+    ///
+    /// # Errors
+    ///
+    /// [`TopologyError::EndpointInUse`].
+    pub(crate) fn check(&self, directory: &Directory) -> Result<(), TopologyError> {
+        if self.lost.is_empty() {
+            return Ok(());
+        }
+        let is_needed = |node: &&NodeRecord| {
+            node.state == NodeState::Up || directory.memberships(&node.name).next().is_some()
+        };
+        for node in directory.nodes().filter(is_needed) {
+            let mut endpoints = node.endpoints.iter();
+            if let Some(endpoint) = endpoints.find(|name| self.lost.contains(name.as_str())) {
+                let (node, endpoint) = (node.name.clone(), endpoint.clone());
+                return Err(TopologyError::EndpointInUse { node, endpoint });
+            }
+        }
+        Ok(())
     }
 }
 

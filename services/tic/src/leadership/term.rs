@@ -147,7 +147,6 @@ impl TermBuilder {
             choices: ChoiceRecords::new(loaded.choices),
             collectives,
             route_terms,
-            topology,
             next_topology: None,
             records: Arc::clone(&records),
             liveness: Arc::clone(&inbox),
@@ -249,7 +248,7 @@ fn leader_services(lease: &LeaderLease, tic: Tic, queue: &WriterQueue) -> Leader
         topologies: TopologyServiceServer::new(Topologies {
             queue: queue.clone(),
             records: Arc::clone(&tic.records),
-            graph: Arc::clone(graph),
+            topology: tic.topology.clone(),
             drained: Arc::default(),
         })
         .max_decoding_message_size(BATCH_MESSAGE),

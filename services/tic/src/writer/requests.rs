@@ -24,7 +24,7 @@ use crate::domain::collectives::request::{
 use crate::domain::jobs::{JobView, PlacementRequest};
 use crate::domain::route_terms::{ReportNumber, Router};
 use crate::domain::shares::AskedShare;
-use crate::domain::topology::TopologyChange;
+use crate::domain::topology::NextTopology;
 use crate::records::keys;
 use crate::writer::directory::{
     Decided, DirectoryRequest, JobGroupsDeleted, MoveGroups, RecordRoutes,
@@ -209,13 +209,6 @@ pub(crate) struct PutFailedElements {
 #[derive(Debug)]
 pub(crate) struct ViewChoices;
 
-/// The topology after a change, and whether it differs from the one before.
-#[derive(Debug)]
-pub(crate) struct TopologyReply {
-    pub(crate) summary: v1::TopologySummary,
-    pub(crate) changed: bool,
-}
-
 /// Makes collectives follow failed and repaired parts of the fabric.
 #[derive(Debug)]
 pub(crate) struct FollowFabric;
@@ -278,7 +271,7 @@ write_requests! {
         Ok(state.choices.record(&this, &state.directory, &mut writes.puts)?)
     };
     ViewChoices => Texts: |_this, state, _writes| Ok(state.choices.view());
-    TopologyChange => TopologyReply: |this, state, writes| change_topology(&this, state, writes);
+    NextTopology => v1::TopologySummary: |this, state, writes| change_topology(this, state, writes);
     FollowFabric => (): |_this, state, writes| {
         follow_fabric(state, writes);
         Ok(())
@@ -406,18 +399,16 @@ fn reserve_share(
 }
 
 fn change_topology(
-    change: &TopologyChange,
+    next: NextTopology,
     state: &mut WriterState,
     writes: &mut BatchWrites,
-) -> Result<TopologyReply, WriteError> {
-    let topology = &state.topology;
-    let Some(next) = topology.changed(change, &state.directory)? else {
-        return Ok(TopologyReply { summary: topology.summary(), changed: false });
-    };
-    next.store(topology, &mut writes.puts);
-    let summary = next.summary();
-    state.next_topology = Some(next);
-    Ok(TopologyReply { summary, changed: true })
+) -> Result<v1::TopologySummary, WriteError> {
+    next.check(&state.directory)?;
+    let NextTopology { topology, mut puts, .. } = next;
+    writes.puts.append(&mut puts);
+    let summary = topology.summary();
+    state.next_topology = Some(topology);
+    Ok(summary)
 }
 
 /// Makes collectives follow failed and repaired parts, as each decision on them must first.

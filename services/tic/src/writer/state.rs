@@ -21,7 +21,7 @@ use crate::records::keys::{self, Puts};
 use crate::records::storage::Loaded;
 use crate::writer::directory::{Decided, DirectoryRequest, decide};
 use crate::writer::error::WriteError;
-use crate::writer::frees_space;
+use crate::writer::goes_on_without_space;
 
 /// Everything that the writer decides on.
 #[derive(Debug)]
@@ -33,7 +33,6 @@ pub(crate) struct WriterState {
     pub(crate) choices: ChoiceRecords,
     pub(crate) collectives: CollectiveAllocations,
     pub(crate) route_terms: RouteTerms,
-    pub(crate) topology: TopologySnapshot,
     /// A new topology that is being written, or is durable: nothing more is decided on the old one.
     pub(crate) next_topology: Option<TopologySnapshot>,
     /// The committed records.
@@ -62,7 +61,7 @@ impl WriterState {
         let choose_trees = |command: &mut Command| collectives.choose_trees(command);
         let choose_mgid = &mut |group: &NewGroup<'_>| mgids.choose(group);
         let decision = decide(directory, wall_clock(), request, choose_trees, choose_mgid)?;
-        if !self.has_space && !frees_space(&decision.changes, &Puts::new()) {
+        if !self.has_space && !goes_on_without_space(&decision.changes, &Puts::new()) {
             return Err(WriteError::StoreLimit(StoreError::NoSpace));
         }
         mgids.applied(&decision.changes);

@@ -1,6 +1,10 @@
 //! Batches over gRPC: formed, refused as a whole, repeated, and cut short by a crash.
 
+use std::time::Duration;
+
 use fabricast_proto::v1;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 use v1::group_batch_service_client::GroupBatchServiceClient;
@@ -36,8 +40,15 @@ pub(crate) async fn form(
     tic: &Tic,
     messages: Vec<v1::FormGroupsRequest>,
 ) -> (Vec<v1::FormGroupsResponse>, Result<(), Status>) {
+    form_by(batches(tic), messages).await
+}
+
+async fn form_by(
+    mut client: GroupBatchServiceClient<Channel>,
+    messages: Vec<v1::FormGroupsRequest>,
+) -> (Vec<v1::FormGroupsResponse>, Result<(), Status>) {
     let mut portions = Vec::new();
-    let begun = batches(tic).form_groups(tokio_stream::iter(messages)).await;
+    let begun = client.form_groups(tokio_stream::iter(messages)).await;
     let mut stream = match begun {
         Ok(begun) => begun.into_inner(),
         Err(status) => return (portions, Err(status)),
@@ -159,6 +170,40 @@ async fn acknowledged_portions_survive_a_crash_and_a_repetition_forms_the_rest()
         let held = client.get_group(request).await.unwrap().into_inner().group.unwrap();
         let pns: Vec<u32> = held.members.iter().map(|member| member.pn).collect();
         assert_eq!((held.member_count, pns), (4, vec![2]));
+    }
+}
+
+/// Each of two clients has as many calls open as there are permits for the batches of all clients.
+#[tokio::test]
+async fn calls_without_a_message_keep_no_batch_waiting() {
+    // Shorter than any time after which the TIC ends a call without a message.
+    const AT_ONCE: Duration = Duration::from_secs(3);
+    let tic = with_nodes().await;
+    let silent_clients = [batches(&tic), batches(&tic)];
+    let mut silent = JoinSet::new();
+    for client in &silent_clients {
+        for _ in 0..4 {
+            let mut client = client.clone();
+            silent.spawn(async move {
+                client.form_groups(tokio_stream::pending::<v1::FormGroupsRequest>()).await.err()
+            });
+        }
+    }
+    tokio::task::yield_now().await;
+    for client in &silent_clients {
+        // Calls of one connection arrive in the order in which they were made.
+        let gets = vec![v1::GetGroupRequest { group: "none".to_owned(), ..Default::default() }];
+        client.clone().get_many(v1::GetManyRequest { gets }).await.unwrap();
+    }
+
+    let [same_client, _] = silent_clients;
+    for (name, client) in [("other", batches(&tic)), ("same", same_client)] {
+        let formed = form_by(client, vec![request(name, vec![group(name, &[0, 1])])]);
+        let (portions, ended) = timeout(AT_ONCE, formed).await.expect(name);
+        ended.expect(name);
+        assert_eq!(portions.last().unwrap().formed_count, 1, "{name}");
+        let ended = silent.try_join_next();
+        assert!(ended.is_none(), "{name}: a call without a message has ended: {ended:?}");
     }
 }
 

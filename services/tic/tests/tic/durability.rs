@@ -11,10 +11,10 @@ use fabricast_store::{
 };
 use fabricast_tic::RunError;
 use tokio::sync::mpsc;
-use tonic::Code;
+use tonic::{Code, Status};
 
-use crate::choices;
-use crate::harness::{Tic, endpoint, join, leave, link, reason, switch};
+use crate::harness::{Tic, endpoint, join, leave, link, reason, registration, switch};
+use crate::{batches, choices};
 
 #[tokio::test]
 async fn every_acknowledged_join_survives_a_kill() {
@@ -308,6 +308,12 @@ async fn failed_elements_survive_a_kill() {
     tic.stop().await;
 }
 
+fn check_store_full(refused: &Status) {
+    let code_and_reason = (refused.code(), reason(refused));
+    assert_eq!(code_and_reason, (Code::ResourceExhausted, "STORE_FULL".to_owned()));
+    assert!(refused.message().contains("no space left"), "{refused}");
+}
+
 #[tokio::test]
 async fn without_space_what_frees_goes_on_and_what_adds_is_refused_with_the_reason() {
     let store = Failing::new();
@@ -319,8 +325,7 @@ async fn without_space_what_frees_goes_on_and_what_adds_is_refused_with_the_reas
     store.set(IS_FULL);
     let refused = async |process: &str| {
         let refused = tic.client.clone().join_group(join("g", 0, process)).await.unwrap_err();
-        assert_eq!(reason(&refused), "STORE_FULL");
-        assert!(refused.message().contains("no space left"), "{refused}");
+        check_store_full(&refused);
     };
     refused("d").await;
     assert_eq!(tic.group("g").await.unwrap().members.len(), 3);
@@ -343,4 +348,62 @@ async fn without_space_what_frees_goes_on_and_what_adds_is_refused_with_the_reas
     store.set(WORKS);
     tokio::time::sleep(Duration::from_secs(1)).await;
     tic.join("h", 0, "d").await;
+}
+
+#[tokio::test]
+async fn a_tic_that_starts_without_space_reads_and_frees_and_later_adds_again() {
+    let store = Failing::new();
+    let on_store = || Tic::on_store(Arc::<Failing>::clone(&store));
+    let tic = on_store().await;
+    tic.register(0).await;
+    tic.register(1).await;
+    tic.register(3).await;
+    let first = tic.join("g", 0, "a").await;
+    for (group, node, process) in [("g", 0, "b"), ("g", 1, "c"), ("other", 0, "a")] {
+        tic.join(group, node, process).await;
+    }
+    let records = (tic.nodes().await, tic.groups().await, tic.revision().await);
+    tic.stop().await;
+
+    store.set(IS_FULL);
+    let tic = on_store().await;
+    assert_eq!((tic.nodes().await, tic.groups().await, tic.revision().await), records);
+    assert_eq!(tic.join("g", 0, "a").await, first, "what is stored is answered");
+    assert!(tic.watch().await.message().await.unwrap().unwrap().snapshot_end);
+    assert_eq!(store.had_no_space.load(Ordering::SeqCst), 0, "nothing so far needs space");
+    let mut client = tic.client.clone();
+    check_store_full(&client.join_group(join("g", 0, "d")).await.unwrap_err());
+    let node = registration(2, "127.0.0.1:1", 1);
+    check_store_full(&client.register_node(node.clone()).await.unwrap_err());
+    let batch = vec![batches::request("batch", vec![batches::group("formed", &[0])])];
+    check_store_full(&batches::form(&tic, batch.clone()).await.1.unwrap_err());
+    assert_eq!((tic.groups().await, tic.revision().await), (records.1, records.2));
+
+    client.leave_group(leave("g", 0, "b")).await.unwrap();
+    for (node, memberships) in [("n1", 1), ("n3", 0)] {
+        let (node, reporter) = (node.to_owned(), "test".to_owned());
+        let failed = v1::ReportNodeFailureRequest { node, reporter, ..Default::default() };
+        let expelled = client.report_node_failure(failed).await.unwrap().into_inner();
+        assert_eq!(expelled.ended_memberships, memberships);
+    }
+    let (reporter, elements) = ("a".to_owned(), vec![link("S-0", 5)]);
+    let broken = v1::ReportFailedElementsRequest { reporter, elements };
+    client.report_failed_elements(broken).await.unwrap();
+    let term = v1::AcquireRouteTermRequest { router: "router".to_owned(), ..Default::default() };
+    client.acquire_route_term(term).await.unwrap();
+    let (request_id, group) = ("delete".to_owned(), "other".to_owned());
+    client.delete_group(v1::DeleteGroupRequest { request_id, group }).await.unwrap();
+    let left = tic.groups().await;
+    let names: Vec<_> = left.iter().map(|group| (&*group.name, group.member_count)).collect();
+    assert_eq!(names, [("g", 1)]);
+
+    store.set(WORKS);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    tic.join("g", 0, "d").await;
+    client.register_node(node).await.unwrap();
+    batches::form(&tic, batch).await.1.unwrap();
+    let records = (tic.nodes().await, tic.groups().await);
+    tic.stop().await;
+    let tic = on_store().await;
+    assert_eq!((tic.nodes().await, tic.groups().await), records);
 }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabricast_integration::{Cluster, Layout, MANAGEMENT_KEY, Traffic, soon};
+use fabricast_integration::{Cluster, Layout, MANAGEMENT_KEY, Traffic, eventually, soon};
 use fabricast_proto::FILE_DESCRIPTOR_SET;
 use fabricast_proto::v1;
 use fabricast_proto::v1::disturb_switch_request::Disturbance;
@@ -225,6 +225,26 @@ async fn repair(cluster: &Cluster) {
     }
 }
 
+/// Restarts all operating agents, which begins a new life of every node.
+async fn restart_agents(cluster: &mut Cluster) {
+    let before = cluster.client.nodes().await.unwrap();
+    for agent in &mut cluster.operating {
+        agent.stop().await;
+        agent.restart().await;
+    }
+    eventually("all nodes have a new life", async || {
+        let now = cluster.client.nodes().await.map_err(|status| status.to_string())?;
+        let is_new = |node: &v1::Node| {
+            let known = before.iter().find(|known| known.name == node.name);
+            let is_later = known.is_some_and(|known| node.incarnation > known.incarnation);
+            is_later && node.state() == v1::NodeState::Up
+        };
+        let has_all = now.len() == before.len() && now.iter().all(is_new);
+        if has_all { Ok(()) } else { Err(format!("{now:?}")) }
+    })
+    .await;
+}
+
 async fn groups_form(cluster: &Cluster, traffic: &Traffic, name: &str) {
     cluster.client.join_all(name, &["n0", "n9"]).await;
     cluster.is_whole(traffic, &Faults::new()).await;
@@ -246,6 +266,9 @@ async fn no_number_to_agents_or_route_services_shuts_out_later_ones() {
         cluster.router.stop().await;
         cluster.router.restart().await;
         groups_form(&cluster, &traffic, &format!("restarted {number}")).await;
+        restart_agents(&mut cluster).await;
+        cluster.client.join_all("g", &["n0", "n6", "n12"]).await;
+        groups_form(&cluster, &traffic, &format!("new life {number}")).await;
     }
 }
 
