@@ -1,19 +1,24 @@
 //! `fabricast events`: changes of the records, a line each.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
 use fabricast_proto::v1;
 use fabricast_proto::v1::directory_change::Kind as Change;
 use fabricast_proto::v1::element::Kind as ElementKind;
+use fabricast_rpc::RpcError;
 use serde::Serialize;
+use tonic::Code;
 
 use crate::args::{Format, ServerArgs};
 use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output;
-use crate::remote::{Remote, block_on};
+use crate::remote::{self, Remote, block_on};
+
+/// Pause before the TIC is asked again.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Print which nodes, parts of the fabric and routes are not as they ought to be; with --follow,
 /// also each change of nodes, parts of the fabric, groups, members and routes from then on.
@@ -22,7 +27,8 @@ use crate::remote::{Remote, block_on};
 #[derive(Debug, Args)]
 pub(crate) struct EventsArgs {
     /// Go on with changes as they come, until interrupted. Changes of a moment come together, so a
-    /// record that changed twice in it may be shown once.
+    /// record that changed twice in it may be shown once. When no TIC answers, go on with the next
+    /// one that leads; who joined or left meanwhile is not shown.
     #[arg(long, short)]
     follow: bool,
     /// Only print events of these kinds.
@@ -62,6 +68,29 @@ struct Known {
     nodes: BTreeMap<String, KnownNode>,
     groups: BTreeMap<u64, KnownGroup>,
     failed: BTreeSet<String>,
+    progress: Progress,
+}
+
+/// State of following.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Progress {
+    /// No snapshot is complete yet.
+    #[default]
+    New,
+    /// Changes follow a snapshot.
+    Following,
+    /// No TIC answers since.
+    Lost,
+}
+
+/// The records of a snapshot that is arriving.
+#[derive(Debug, Default)]
+struct Snapshot {
+    nodes: BTreeSet<String>,
+    groups: BTreeSet<u64>,
+    has_failed: bool,
+    /// Differences from the known records.
+    events: Vec<Event>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,26 +121,70 @@ impl Run for EventsArgs {
 
 async fn follow(args: &EventsArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&args.server)?;
-    let request = v1::WatchDirectoryRequest {};
-    let mut stream = remote.answer(remote.tic().watch_directory(request)).await?;
     let mut known = Known::default();
-    let mut is_snapshot = true;
-    while let Some(message) = stream.message().await.map_err(|status| remote.failed(status))? {
+    loop {
+        let watched = watch(args, &remote, &mut known, format).await;
+        let is_refused = matches!(&watched, Err(Watched::Failed(error))
+            if matches!(error.code(), Code::PermissionDenied | Code::Unauthenticated));
+        let is_final = is_refused || matches!(&watched, Err(Watched::Unprintable(_)));
+        if is_final || !args.follow || known.progress == Progress::New {
+            return watched.map_err(|ended| match ended {
+                Watched::Failed(error) => remote.failed(error),
+                Watched::Unprintable(failure) => failure,
+            });
+        }
+        if known.progress == Progress::Following {
+            output::notice("fabricast: the TIC has ended the stream, and is asked again");
+            known.progress = Progress::Lost;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Why the changes end.
+enum Watched {
+    Failed(RpcError),
+    Unprintable(Failure),
+}
+
+/// Prints changes until the TIC ends the stream; without `--follow`, the first state only.
+async fn watch(
+    args: &EventsArgs,
+    remote: &Remote,
+    known: &mut Known,
+    format: Format,
+) -> Result<(), Watched> {
+    let mut tic = remote.tic();
+    let watching = tic.watch_directory(v1::WatchDirectoryRequest {});
+    let mut stream = remote::answer(watching).await.map_err(Watched::Failed)?;
+    let mut snapshot = Some(Snapshot::default());
+    loop {
+        let message = stream.message().await.map_err(|error| Watched::Failed(error.into()))?;
+        let Some(message) = message else { return Ok(()) };
         let changes = message.changes.into_iter().filter_map(|change| change.kind);
-        let mut events: Vec<Event> = changes.flat_map(|change| known.take(change)).collect();
-        if is_snapshot {
-            events = if message.snapshot_end { known.deviations() } else { Vec::new() };
-            is_snapshot = !message.snapshot_end;
+        let mut events = match &mut snapshot {
+            None => changes.flat_map(|change| known.take(change)).collect(),
+            Some(snapshot) => {
+                changes.for_each(|change| snapshot.take(known, change));
+                Vec::new()
+            }
+        };
+        if message.snapshot_end
+            && let Some(snapshot) = snapshot.take()
+        {
+            let later = snapshot.end(known);
+            events = if known.progress == Progress::New { known.deviations() } else { later };
+            known.progress = Progress::Following;
         }
         events.retain(|event| args.only.is_empty() || args.only.contains(&event.kind));
         for event in &events {
-            output::print_text(&line(event, message.revision, format)?)?;
+            let line = line(event, message.revision, format).map_err(Watched::Unprintable)?;
+            output::print_text(&line).map_err(Watched::Unprintable)?;
         }
-        if !is_snapshot && !args.follow {
+        if snapshot.is_none() && !args.follow {
             return Ok(());
         }
     }
-    Err(Failure::input("the TIC has ended the stream"))
 }
 
 fn line(event: &Event, revision: u64, format: Format) -> Result<String, Failure> {
@@ -129,6 +202,37 @@ fn line(event: &Event, revision: u64, format: Format) -> Result<String, Failure>
     let seconds = prost_types::Timestamp { nanos: 0, ..time };
     let kind = format!("{:?}", event.kind).to_lowercase();
     Ok(format!("{seconds} {kind:<6} {}: {}\n", event.subject, event.what))
+}
+
+impl Snapshot {
+    fn take(&mut self, known: &mut Known, change: Change) {
+        match &change {
+            Change::Node(node) => {
+                self.nodes.insert(node.name.clone());
+            }
+            Change::Group(group) => {
+                self.groups.insert(group.gn);
+            }
+            Change::FailedElements(_) => self.has_failed = true,
+            // Which members there were is not known.
+            Change::Joined(_) | Change::Left(_) => return,
+            Change::RemovedNode(_) | Change::DeletedGn(_) => {}
+        }
+        self.events.extend(known.take(change));
+    }
+
+    /// Forgets what the snapshot does not have; returns all that differs from what was known.
+    fn end(mut self, known: &mut Known) -> Vec<Event> {
+        let nodes = known.nodes.keys().filter(|name| !self.nodes.contains(*name));
+        let groups = known.groups.keys().filter(|gn| !self.groups.contains(gn));
+        let nodes = nodes.cloned().map(Change::RemovedNode);
+        let groups = groups.copied().map(Change::DeletedGn);
+        let none = Change::FailedElements(v1::FailedElements::default());
+        let none = (!self.has_failed).then_some(none);
+        let gone: Vec<Change> = nodes.chain(groups).chain(none).collect();
+        self.events.extend(gone.into_iter().flat_map(|change| known.take(change)));
+        self.events
+    }
 }
 
 impl Known {
@@ -309,6 +413,20 @@ mod tests {
 
     fn said(events: &[Event]) -> Vec<String> {
         events.iter().map(|event| format!("{}: {}", event.subject, event.what)).collect()
+    }
+
+    #[test]
+    fn a_later_snapshot_tells_what_has_changed_meanwhile() {
+        let mut known = Known::default();
+        known.take(node(v1::NodeState::Up));
+        known.take(group(v1::RouteReason::Unrouted));
+        let mut snapshot = Snapshot::default();
+        snapshot.take(&mut known, node(v1::NodeState::Failed));
+        let member = v1::MemberChange { gn: 7, member: Some(v1::Member::default()) };
+        snapshot.take(&mut known, Change::Joined(member));
+        assert_eq!(said(&snapshot.end(&mut known)), ["n0: failed", "rows/0: deleted"]);
+        assert_eq!(said(&Snapshot::default().end(&mut known)), ["n0: removed"]);
+        assert!(Snapshot::default().end(&mut known).is_empty());
     }
 
     #[test]

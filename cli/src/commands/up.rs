@@ -110,6 +110,10 @@ impl Run for UpArgs {
                 ready = cluster.ready() => ready?,
                 failed = cluster.failed() => return Err(failed),
             }
+            if let Some(console) = console {
+                output::notice(&format!("fabricast: console at http://{}", console.address()));
+                cluster.run_console(console).await;
+            }
             output::notice(&format!(
                 "fabricast: all services at {address} ({} nodes); parts: tic {}, router {}, fabric {}, \
              switch agent {}, operating agents {}",
@@ -120,10 +124,6 @@ impl Run for UpArgs {
                 listed(&cluster.switch_agents),
                 listed(&cluster.operating),
             ));
-            if let Some(console) = console {
-                output::notice(&format!("fabricast: console at http://{}", console.address()));
-                cluster.run_console(console).await;
-            }
             let ended = tokio::select! {
                 stopped = interrupted() => stopped,
                 failed = cluster.failed() => Err(failed),

@@ -10,6 +10,8 @@ mod copies;
 mod drift;
 #[path = "running/endpoint_names.rs"]
 mod endpoint_names;
+#[path = "running/full_disk.rs"]
+mod full_disk;
 #[path = "running/guest.rs"]
 mod guest;
 #[path = "running/idle.rs"]
@@ -47,13 +49,13 @@ struct Up {
 
 impl Up {
     fn start() -> Self {
-        Self::over(Sandbox::new())
+        Self::over(Sandbox::new(), "records.redb")
     }
 
-    /// As [`Up::start`], in a sandbox that may have records.
-    fn over(sandbox: Sandbox) -> Self {
+    /// As [`Up::start`], in a sandbox, over a store that may have records.
+    fn over(sandbox: Sandbox, store: &str) -> Self {
         let mut child = sandbox
-            .command(&["up", "--listen", "127.0.0.1:0", "--store", "records.redb"])
+            .command(&["up", "--listen", "127.0.0.1:0", "--store", store])
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

@@ -1,6 +1,8 @@
 //! `fabricast router` as two processes: one is at work, and when it is frozen the other takes over.
 
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use fabricast_proto::v1;
@@ -228,6 +230,29 @@ fn the_address_of_the_tic_is_enough_for_calls_of_every_part() {
     assert!(problem.starts_with("switch agent a reports 1 failed part"), "{status}");
     with_tic(&["fabric", "heal", "--endpoint", "node002 HCA-1"]);
     parts.wait(&[&["status"], &tic[..]].concat(), |status| status["routes"]["settled"] == true);
+}
+
+#[test]
+fn events_are_followed_over_a_restart_of_the_tic() {
+    let mut parts = Parts::start();
+    parts.join("one", "node001");
+    let mut follow = parts.sandbox.command(&["events", "--follow", "--server", &parts.tic]);
+    let mut follow = follow.stdout(Stdio::piped()).spawn().expect("the binary starts");
+    let lines = BufReader::new(follow.stdout.take().expect("piped")).lines();
+    parts.children.push(("events".to_owned(), follow));
+    let (sender, events) = mpsc::channel();
+    std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    let told = |text: &str| {
+        while !events.recv_timeout(LIMIT).expect("an event").contains(text) {}
+    };
+    parts.join("two", "node001");
+    told("group  two: created");
+    parts.signal("tic", "KILL");
+    // Its records were in memory.
+    parts.launch("tic-again", "tic", &[]);
+    told("group  two: deleted");
+    parts.join("three", "node001");
+    told("group  three: created");
 }
 
 #[test]

@@ -30,8 +30,15 @@ const VARIANTS: usize = 4;
 /// Timeout of a call; one that waits for something is made anew.
 const LONGEST: Duration = Duration::from_secs(1);
 /// Sizes of messages, of which the largest that is accepted is sent.
-const SIZES: [usize; 9] =
-    [64 << 20, 32 << 20, 16 << 20, 8 << 20, 4 << 20, 2 << 20, 1 << 20, 64 << 10, 1 << 10];
+const SIZES: [usize; 17] = {
+    let mut sizes = [64 << 20; 17];
+    let mut at = 1;
+    while at < sizes.len() {
+        sizes[at] = sizes[at - 1] / 2;
+        at += 1;
+    }
+    sizes
+};
 
 /// The client whose joins are measured.
 pub(super) struct Victim {

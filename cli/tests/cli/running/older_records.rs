@@ -32,7 +32,7 @@ fn records_of_every_older_version_are_read_and_served() {
         let counted = sandbox.ok(&["store", "check", copy]);
         assert!(counted.contains("2 groups, 3 members, 96 nodes"), "{version}: {counted}");
         sandbox.ok(&["store", "import", "--store", "records.redb", copy]);
-        let up = Up::over(sandbox);
+        let up = Up::over(sandbox, "records.redb");
         let seen = |arguments: &[&str], wanted: &str| {
             let run = up.run(arguments);
             assert!(run.stdout.contains(wanted), "{version}: {arguments:?}: {run:?}");
