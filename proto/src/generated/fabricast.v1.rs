@@ -2237,8 +2237,9 @@ pub mod collective_service_client {
     use tonic::codegen::http::Uri;
     /// Gives collectives their trees, within the entries that switches have; served by the TIC, which
     /// keeps them. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes
-    /// something with RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL /
-    /// STORE_FAILED (whether it was changed is known when the call is repeated).
+    /// something with RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed), RESOURCE_EXHAUSTED /
+    /// STORE_FULL (the store has no space left) or INTERNAL / STORE_FAILED (whether it was changed is
+    /// known when the call is repeated).
     #[derive(Debug, Clone)]
     pub struct CollectiveServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -2738,8 +2739,9 @@ pub mod collective_service_server {
     }
     /// Gives collectives their trees, within the entries that switches have; served by the TIC, which
     /// keeps them. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes
-    /// something with RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL /
-    /// STORE_FAILED (whether it was changed is known when the call is repeated).
+    /// something with RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed), RESOURCE_EXHAUSTED /
+    /// STORE_FULL (the store has no space left) or INTERNAL / STORE_FAILED (whether it was changed is
+    /// known when the call is repeated).
     #[derive(Debug)]
     pub struct CollectiveServiceServer<T> {
         inner: Arc<T>,
@@ -7358,7 +7360,8 @@ pub mod group_batch_service_client {
     use tonic::codegen::http::Uri;
     /// Many groups and memberships with one call; served by the TIC. Any call may also be refused with
     /// UNAVAILABLE / SHUTTING_DOWN, RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a
-    /// queue) or INTERNAL / STORE_FAILED (what was changed is known when the call is repeated).
+    /// queue), RESOURCE_EXHAUSTED / STORE_FULL (the store has no space left) or INTERNAL / STORE_FAILED
+    /// (what was changed is known when the call is repeated).
     #[derive(Debug, Clone)]
     pub struct GroupBatchServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -7633,7 +7636,8 @@ pub mod group_batch_service_server {
     }
     /// Many groups and memberships with one call; served by the TIC. Any call may also be refused with
     /// UNAVAILABLE / SHUTTING_DOWN, RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a
-    /// queue) or INTERNAL / STORE_FAILED (what was changed is known when the call is repeated).
+    /// queue), RESOURCE_EXHAUSTED / STORE_FULL (the store has no space left) or INTERNAL / STORE_FAILED
+    /// (what was changed is known when the call is repeated).
     #[derive(Debug)]
     pub struct GroupBatchServiceServer<T> {
         inner: Arc<T>,
@@ -9034,8 +9038,8 @@ pub mod job_service_client {
     /// TIC, which keeps them. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, CreateJob
     /// and GetJobReport with FAILED_PRECONDITION / NOT_A_FAT_TREE (there is no placement by classes on
     /// other fabrics), and any that changes something with RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing
-    /// was changed) or INTERNAL / STORE_FAILED (whether it was changed is known when the call is
-    /// repeated).
+    /// was changed), RESOURCE_EXHAUSTED / STORE_FULL (the store has no space left) or INTERNAL /
+    /// STORE_FAILED (whether it was changed is known when the call is repeated).
     #[derive(Debug, Clone)]
     pub struct JobServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -9322,8 +9326,8 @@ pub mod job_service_server {
     /// TIC, which keeps them. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, CreateJob
     /// and GetJobReport with FAILED_PRECONDITION / NOT_A_FAT_TREE (there is no placement by classes on
     /// other fabrics), and any that changes something with RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing
-    /// was changed) or INTERNAL / STORE_FAILED (whether it was changed is known when the call is
-    /// repeated).
+    /// was changed), RESOURCE_EXHAUSTED / STORE_FULL (the store has no space left) or INTERNAL /
+    /// STORE_FAILED (whether it was changed is known when the call is repeated).
     #[derive(Debug)]
     pub struct JobServiceServer<T> {
         inner: Arc<T>,
@@ -12869,7 +12873,8 @@ pub mod route_choice_service_client {
     /// Keeps what engines chose and cannot compute again, for the next route service; served by the TIC.
     /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something
     /// with RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was
-    /// changed) or INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
+    /// changed), RESOURCE_EXHAUSTED / STORE_FULL (the store has no space left) or INTERNAL /
+    /// STORE_FAILED (whether it was changed is known when the call is repeated).
     #[derive(Debug, Clone)]
     pub struct RouteChoiceServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -13049,7 +13054,8 @@ pub mod route_choice_service_server {
     /// Keeps what engines chose and cannot compute again, for the next route service; served by the TIC.
     /// Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and any that changes something
     /// with RESOURCE_EXHAUSTED / LIMIT_REACHED (a bound of the records or of a queue; nothing was
-    /// changed) or INTERNAL / STORE_FAILED (whether it was changed is known when the call is repeated).
+    /// changed), RESOURCE_EXHAUSTED / STORE_FULL (the store has no space left) or INTERNAL /
+    /// STORE_FAILED (whether it was changed is known when the call is repeated).
     #[derive(Debug)]
     pub struct RouteChoiceServiceServer<T> {
         inner: Arc<T>,
@@ -14866,8 +14872,9 @@ pub mod topology_service_client {
     /// reads it. A change ends all watches and whatever waits for the TIC, as a restart would: callers
     /// are refused with UNAVAILABLE / SHUTTING_DOWN or UNAVAILABLE / NOT_LEADER and call again. Groups,
     /// members and nodes stay. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN,
-    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL / STORE_FAILED (whether it
-    /// was changed is known when the call is repeated).
+    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed), RESOURCE_EXHAUSTED / STORE_FULL (the
+    /// store has no space left) or INTERNAL / STORE_FAILED (whether it was changed is known when the
+    /// call is repeated).
     #[derive(Debug, Clone)]
     pub struct TopologyServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -15152,8 +15159,9 @@ pub mod topology_service_server {
     /// reads it. A change ends all watches and whatever waits for the TIC, as a restart would: callers
     /// are refused with UNAVAILABLE / SHUTTING_DOWN or UNAVAILABLE / NOT_LEADER and call again. Groups,
     /// members and nodes stay. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN,
-    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed) or INTERNAL / STORE_FAILED (whether it
-    /// was changed is known when the call is repeated).
+    /// RESOURCE_EXHAUSTED / LIMIT_REACHED (nothing was changed), RESOURCE_EXHAUSTED / STORE_FULL (the
+    /// store has no space left) or INTERNAL / STORE_FAILED (whether it was changed is known when the
+    /// call is repeated).
     #[derive(Debug)]
     pub struct TopologyServiceServer<T> {
         inner: Arc<T>,
