@@ -19,6 +19,7 @@ use crate::remote::{self, Remote, block_on};
 
 /// Pause before the TIC is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
+const ENDED: &str = "the TIC has ended the stream";
 
 /// Print which nodes, parts of the fabric and routes are not as they ought to be; with --follow,
 /// also each change of nodes, parts of the fabric, groups, members and routes from then on.
@@ -83,15 +84,9 @@ enum Progress {
     Lost,
 }
 
-/// The records of a snapshot that is arriving.
+/// The records of a snapshot.
 #[derive(Debug, Default)]
-struct Snapshot {
-    nodes: BTreeSet<String>,
-    groups: BTreeSet<u64>,
-    has_failed: bool,
-    /// Differences from the known records.
-    events: Vec<Event>,
-}
+struct Snapshot(Vec<Change>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct KnownNode {
@@ -121,28 +116,38 @@ impl Run for EventsArgs {
 
 async fn follow(args: &EventsArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&args.server)?;
-    let mut known = Known::default();
+    let (mut known, mut told) = (Known::default(), String::new());
     loop {
         let watched = watch(args, &remote, &mut known, format).await;
-        let is_refused = matches!(&watched, Err(Watched::Failed(error))
-            if matches!(error.code(), Code::PermissionDenied | Code::Unauthenticated));
-        let is_final = is_refused || matches!(&watched, Err(Watched::Unprintable(_)));
-        if is_final || !args.follow || known.progress == Progress::New {
-            return watched.map_err(|ended| match ended {
-                Watched::Failed(error) => remote.failed(error),
-                Watched::Unprintable(failure) => failure,
-            });
+        let why = match watched {
+            Ok(()) if !args.follow => return Ok(()),
+            Err(Watched::Ended) if known.progress == Progress::New => {
+                return Err(Failure::unreachable(ENDED));
+            }
+            Ok(()) | Err(Watched::Ended) => ENDED.to_owned(),
+            Err(Watched::Unprintable(failure)) => return Err(failure),
+            Err(Watched::Failed(error)) if known.progress == Progress::New || is_final(&error) => {
+                return Err(remote.failed(error));
+            }
+            Err(Watched::Failed(error)) => error.message().to_owned(),
+        };
+        if known.progress == Progress::Following || why != told {
+            output::notice(&format!("fabricast: asking again: {why}"));
         }
-        if known.progress == Progress::Following {
-            output::notice("fabricast: the TIC has ended the stream, and is asked again");
-            known.progress = Progress::Lost;
-        }
+        (known.progress, told) = (Progress::Lost, why);
         tokio::time::sleep(PAUSE).await;
     }
 }
 
+/// True for an error that comes again whichever TIC leads.
+fn is_final(error: &RpcError) -> bool {
+    matches!(error.code(), Code::PermissionDenied | Code::Unauthenticated | Code::Unimplemented)
+}
+
 /// Why the changes end.
 enum Watched {
+    /// Before they were complete.
+    Ended,
     Failed(RpcError),
     Unprintable(Failure),
 }
@@ -160,20 +165,22 @@ async fn watch(
     let mut snapshot = Some(Snapshot::default());
     loop {
         let message = stream.message().await.map_err(|error| Watched::Failed(error.into()))?;
-        let Some(message) = message else { return Ok(()) };
+        let Some(message) = message else {
+            return if snapshot.is_none() { Ok(()) } else { Err(Watched::Ended) };
+        };
         let changes = message.changes.into_iter().filter_map(|change| change.kind);
         let mut events = match &mut snapshot {
             None => changes.flat_map(|change| known.take(change)).collect(),
             Some(snapshot) => {
-                changes.for_each(|change| snapshot.take(known, change));
+                changes.for_each(|change| snapshot.take(change));
                 Vec::new()
             }
         };
         if message.snapshot_end
             && let Some(snapshot) = snapshot.take()
         {
-            let later = snapshot.end(known);
-            events = if known.progress == Progress::New { known.deviations() } else { later };
+            let differ = known.replace(snapshot);
+            events = if known.progress == Progress::New { known.deviations() } else { differ };
             known.progress = Progress::Following;
         }
         events.retain(|event| args.only.is_empty() || args.only.contains(&event.kind));
@@ -205,37 +212,40 @@ fn line(event: &Event, revision: u64, format: Format) -> Result<String, Failure>
 }
 
 impl Snapshot {
-    fn take(&mut self, known: &mut Known, change: Change) {
-        match &change {
-            Change::Node(node) => {
-                self.nodes.insert(node.name.clone());
-            }
-            Change::Group(group) => {
-                self.groups.insert(group.gn);
-            }
-            Change::FailedElements(_) => self.has_failed = true,
-            // Which members there were is not known.
-            Change::Joined(_) | Change::Left(_) => return,
-            Change::RemovedNode(_) | Change::DeletedGn(_) => {}
+    /// Keeps a record. Members are left out: which there were is not known.
+    fn take(&mut self, record: Change) {
+        if !matches!(record, Change::Joined(_) | Change::Left(_)) {
+            self.0.push(record);
         }
-        self.events.extend(known.take(change));
-    }
-
-    /// Forgets what the snapshot does not have; returns all that differs from what was known.
-    fn end(mut self, known: &mut Known) -> Vec<Event> {
-        let nodes = known.nodes.keys().filter(|name| !self.nodes.contains(*name));
-        let groups = known.groups.keys().filter(|gn| !self.groups.contains(gn));
-        let nodes = nodes.cloned().map(Change::RemovedNode);
-        let groups = groups.copied().map(Change::DeletedGn);
-        let none = Change::FailedElements(v1::FailedElements::default());
-        let none = (!self.has_failed).then_some(none);
-        let gone: Vec<Change> = nodes.chain(groups).chain(none).collect();
-        self.events.extend(gone.into_iter().flat_map(|change| known.take(change)));
-        self.events
     }
 }
 
 impl Known {
+    /// Replaces what is known by a whole snapshot; says what differs.
+    fn replace(&mut self, Snapshot(records): Snapshot) -> Vec<Event> {
+        let (mut nodes, mut groups, mut has_failed) = (BTreeSet::new(), BTreeSet::new(), false);
+        for record in &records {
+            match record {
+                Change::Node(node) => {
+                    nodes.insert(node.name.clone());
+                }
+                Change::Group(group) => {
+                    groups.insert(group.gn);
+                }
+                Change::FailedElements(_) => has_failed = true,
+                _ => {}
+            }
+        }
+        let gone = self.nodes.keys().filter(|name| !nodes.contains(*name));
+        let gone_groups = self.groups.keys().filter(|gn| !groups.contains(gn));
+        let mut changes: Vec<Change> = gone.cloned().map(Change::RemovedNode).collect();
+        changes.extend(gone_groups.copied().map(Change::DeletedGn));
+        if !has_failed {
+            changes.push(Change::FailedElements(v1::FailedElements::default()));
+        }
+        changes.into_iter().chain(records).flat_map(|change| self.take(change)).collect()
+    }
+
     /// Takes a change in, and says what is new in it.
     fn take(&mut self, change: Change) -> Vec<Event> {
         let event =
@@ -270,8 +280,12 @@ impl Known {
                     route: route(&group),
                     lacks_route: lacks_route(&group),
                 };
-                let before = self.groups.insert(group.gn, now.clone());
+                let mut before = self.groups.insert(group.gn, now.clone());
                 let mut events = Vec::new();
+                // A TIC that has lost its records gives numbers again.
+                if let Some(other) = before.take_if(|before| before.name != now.name) {
+                    events.push(event(EventKind::Group, &other.name, "deleted".to_owned()));
+                }
                 let agent = |verb: &str| format!("{verb}, its agent is on {}", now.agent);
                 match &before {
                     None => events.push(event(EventKind::Group, &now.name, agent("created"))),
@@ -421,12 +435,21 @@ mod tests {
         known.take(node(v1::NodeState::Up));
         known.take(group(v1::RouteReason::Unrouted));
         let mut snapshot = Snapshot::default();
-        snapshot.take(&mut known, node(v1::NodeState::Failed));
+        snapshot.take(node(v1::NodeState::Failed));
         let member = v1::MemberChange { gn: 7, member: Some(v1::Member::default()) };
-        snapshot.take(&mut known, Change::Joined(member));
-        assert_eq!(said(&snapshot.end(&mut known)), ["n0: failed", "rows/0: deleted"]);
-        assert_eq!(said(&Snapshot::default().end(&mut known)), ["n0: removed"]);
-        assert!(Snapshot::default().end(&mut known).is_empty());
+        snapshot.take(Change::Joined(member));
+        assert_eq!(said(&known.replace(snapshot)), ["rows/0: deleted", "n0: failed"]);
+        assert_eq!(said(&known.replace(Snapshot::default())), ["n0: removed"]);
+        assert!(known.replace(Snapshot::default()).is_empty());
+    }
+
+    #[test]
+    fn a_number_that_is_given_again_is_another_group() {
+        let mut known = Known::default();
+        known.take(group(v1::RouteReason::WaitsForMembers));
+        let other = v1::Group { gn: 7, name: "rows/1".to_owned(), ..Default::default() };
+        let said = said(&known.take(Change::Group(other)));
+        assert_eq!(said, ["rows/0: deleted", "rows/1: created, its agent is on "]);
     }
 
     #[test]

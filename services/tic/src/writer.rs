@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_groups::directory::Directory;
-use fabricast_groups::record::{Change, NodeState};
+use fabricast_groups::record::Change;
 use fabricast_store::{Expected, StoreError, Txn, TxnOutcome};
 use fabricast_telemetry::metrics::{
     TIC_CHANGES, TIC_COMMITS, TIC_DECISIONS, TIC_STORE_FAILURES, TIC_TRANSACTIONS,
@@ -34,7 +34,7 @@ use crate::audit;
 use crate::error_text::chain;
 use crate::leadership::election::LeaderLease;
 use crate::liveness::hints::Hints;
-use crate::records::keys::{self, FAILED, LEADER, Puts, ROUTE_TERM, RecordsError};
+use crate::records::keys::{self, FAILED, LEADER, Puts, RECORDS, ROUTE_TERM, RecordsError};
 use crate::records::redo_log::{self, Written};
 use crate::records::storage::Storage;
 use crate::writer::error::{CommitError, TermEnd, WriteError};
@@ -52,6 +52,9 @@ const MAX_BATCH_TIME: Duration = Duration::from_millis(10);
 const LONG_DECISION: Duration = Duration::from_millis(20);
 /// Bytes of a record of failed parts or of the route term that is written also without space.
 const SHORT: usize = 64 << 10;
+/// Most bytes beside the directory's records in what is written also without space: far less than
+/// the store has in reserve.
+const MOST_OTHERS: usize = 1 << 20;
 /// Time after a refusal for lack of space in which each request is written alone.
 const SHORT_OF_SPACE: Duration = Duration::from_secs(30);
 /// Time after such a refusal in which changes that need space are refused without asking the store.
@@ -153,7 +156,8 @@ impl Writer {
     async fn commit(&mut self, batch: Batch) -> Result<(), TermEnd> {
         let Batch { writes: BatchWrites { puts, changes }, replies, traced } = batch;
         let spans = traced.commit(replies.len(), changes.len());
-        let is_essential = goes_on_without_space(&changes, &puts);
+        let is_essential =
+            self.state.records.read(|before| goes_on_without_space(&changes, &puts, before));
         let is_logged = match self.write(&puts, is_essential).await {
             Ok(is_logged) => is_logged,
             Err(error) => {
@@ -278,15 +282,18 @@ impl Writer {
 }
 
 /// True if a decision is made durable also if the store has no space: it ends something and adds
-/// nothing of the kind, or it is a small record that routes wait for.
-pub(crate) fn goes_on_without_space(changes: &[Change], puts: &Puts) -> bool {
+/// nothing of the kind, or it is a small record that others wait for.
+///
+/// - `before`: the records without the decision.
+pub(crate) fn goes_on_without_space(changes: &[Change], puts: &Puts, before: &Directory) -> bool {
     let ends = |change: &Change| match change {
         Change::MemberDeleted(_)
         | Change::GroupDeleted(_)
         | Change::JobDeleted(_)
         | Change::NodeRemoved(_)
         | Change::MgidReleased(_) => true,
-        Change::NodePut(node) => node.state == NodeState::Failed,
+        // Its record is replaced by one of about the same size.
+        Change::NodePut(node) => before.node(&node.name).is_some(),
         _ => false,
     };
     let adds = |change: &Change| match change {
@@ -294,15 +301,19 @@ pub(crate) fn goes_on_without_space(changes: &[Change], puts: &Puts) -> bool {
         Change::JobPut(job) => job.share.as_ref().is_none_or(|share| !share.ending),
         _ => false,
     };
+    let is_other = |key: &[u8]| !key.starts_with(RECORDS.as_bytes());
+    let others = puts.iter().filter(|(key, _)| is_other(key));
+    let bytes: usize = others.filter_map(|(_, value)| value.as_ref()).map(Vec::len).sum();
     let deleted = puts.values().filter(|value| value.is_none()).count();
     let is_vital = |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| {
         let is_short = value.as_ref().is_none_or(|value| value.len() <= SHORT);
         is_short && (key == ROUTE_TERM || key.starts_with(FAILED.as_bytes()))
     };
-    match changes {
-        [] => 2 * deleted >= puts.len() || puts.iter().all(is_vital),
-        _ => changes.iter().any(ends) && !changes.iter().any(adds),
-    }
+    bytes <= MOST_OTHERS
+        && match changes {
+            [] => 2 * deleted >= puts.len() || puts.iter().all(is_vital),
+            _ => changes.iter().any(ends) && !changes.iter().any(adds),
+        }
 }
 
 /// The condition that a counter in the store has this value; it is absent before its first change.

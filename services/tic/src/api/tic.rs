@@ -12,7 +12,6 @@ use fabricast_groups::record::{Route, RouteState};
 use fabricast_proto::v1;
 use fabricast_routing::{Choice, MgidSpace};
 use fabricast_rpc::{CallCost, Caller, Reason, Turn};
-use fabricast_store::StoreError;
 use fabricast_topology::Mgid;
 use fabricast_wire::{decode_group_agent_status, decode_route, encode_node};
 use tokio::sync::Semaphore;
@@ -23,7 +22,7 @@ use tonic::{Request, Response, Status};
 use crate::api::mgid_plan::{self, GroupOutline};
 use crate::api::record_export::{RecordChunks, RecordExports};
 use crate::api::term_holder::{ActiveRouter, TermHolder};
-use crate::api::topology::TopologyChunks;
+use crate::api::topology::{TopologyChunks, follow_fabric};
 use crate::api::{fields, members, nodes, pages, status};
 use crate::clock::wall_clock;
 use crate::domain::elements::{self, ElementKey};
@@ -34,11 +33,10 @@ use crate::liveness::inbox::LivenessInbox;
 use crate::records::copy::RecordsCopy;
 use crate::records::{Records, wire_group};
 use crate::writer::directory::{DrainNode, ForgetFlaps, NodeFailed, RecordRoutes, RemoveNode};
-use crate::writer::error::WriteError;
 use crate::writer::queue::WriterQueue;
 use crate::writer::requests::{
-    AcquireRouteTerm, CopyMgidPlanner, FollowFabric, MoveToTrees, PutFailedElements,
-    ReleaseRouteTerm, RenewRouteTerm, ReportRoutes,
+    AcquireRouteTerm, CopyMgidPlanner, MoveToTrees, PutFailedElements, ReleaseRouteTerm,
+    RenewRouteTerm, ReportRoutes,
 };
 use crate::{audit, liveness};
 
@@ -391,13 +389,7 @@ impl v1::tic_service_server::TicService for Tic {
         }
         let (count, cut_off) = self.records.report_failed(reporter, elements)?;
         self.liveness.cut_off(cut_off);
-        if self.records.collectives_lag() {
-            match self.queue.write(FollowFabric).await {
-                // The failures are recorded; collectives follow once there is room.
-                Ok(()) | Err(WriteError::StoreLimit(StoreError::NoSpace)) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        follow_fabric(&self.queue, &self.records).await?;
         let failed_count = count.try_into().unwrap_or(u32::MAX);
         let newest_route_term = self.route_term.get();
         let response = v1::ReportFailedElementsResponse { failed_count, newest_route_term };
@@ -427,9 +419,7 @@ impl v1::tic_service_server::TicService for Tic {
         let removal = PutFailedElements { reporter: reporter.to_owned(), elements: None };
         self.queue.write(removal).await?;
         let count = self.records.remove_reporter(reporter);
-        if self.records.collectives_lag() {
-            self.queue.write(FollowFabric).await?;
-        }
+        follow_fabric(&self.queue, &self.records).await?;
         tracing::info!(reporter, failed = count, "list of failed elements removed");
         let failed_count = count.try_into().unwrap_or(u32::MAX);
         Ok(Response::new(v1::RemoveReporterResponse { failed_count }))

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use fabricast_proto::v1;
 use fabricast_rpc::{CallCost, Caller, Reason};
+use fabricast_store::StoreError;
 use fabricast_topology::{Graph, Peer, ibnetdiscover};
 use tokio::sync::Mutex;
 use tonic::{Request, Response, Status, Streaming};
@@ -31,6 +32,24 @@ pub(crate) struct Topologies {
     pub(crate) topology: TopologySnapshot,
     /// Held while the list of drained links is changed.
     pub(crate) drained: Arc<Mutex<()>>,
+    /// Held while a change of the topology is computed and decided: each costs as much memory as
+    /// the topology. True once one was accepted, which ends the term.
+    pub(crate) is_replaced: Arc<Mutex<bool>>,
+}
+
+/// Has collectives follow failed and drained parts of the fabric. Without space in the store they
+/// follow at a later change.
+pub(crate) async fn follow_fabric(
+    queue: &WriterQueue,
+    records: &Records,
+) -> Result<(), WriteError> {
+    if !records.collectives_lag() {
+        return Ok(());
+    }
+    match queue.write(FollowFabric).await {
+        Err(WriteError::StoreLimit(StoreError::NoSpace)) => Ok(()),
+        followed => followed,
+    }
 }
 
 /// A change of the drained links.
@@ -70,9 +89,7 @@ impl Topologies {
             this.queue.write(PutFailedElements { reporter, elements }).await?;
             tracing::info!(drained = next.len(), before = known.len(), "drained links changed");
             this.records.set_drained(next);
-            if this.records.collectives_lag() {
-                this.queue.write(FollowFabric).await?;
-            }
+            follow_fabric(&this.queue, &this.records).await?;
             Ok::<(), Status>(())
         });
         changing.await.map_err(|_panic| status::panicked("the change of drained links"))??;
@@ -85,13 +102,18 @@ impl Topologies {
         &self,
         change: TopologyChange,
     ) -> Result<(v1::TopologySummary, bool), Status> {
-        let present = self.topology.clone();
-        let computing = CallCost::current().turn().await.run(move || present.next(&change));
-        let next = computing.await.map_err(|_panic| status::panicked("merging topologies"))?;
-        match next.map_err(WriteError::from)? {
-            Some(next) => Ok((self.queue.write(next).await?, true)),
-            None => Ok((self.topology.summary(), false)),
+        let turn = CallCost::current().turn().await;
+        let mut is_replaced = self.is_replaced.lock().await;
+        if *is_replaced {
+            return Err(WriteError::Stopping.into());
         }
+        let present = self.topology.clone();
+        let computing = turn.run(move || present.next(&change));
+        let next = computing.await.map_err(|_panic| status::panicked("merging topologies"))?;
+        // The writer is asked also if nothing changes: the term may have ended meanwhile.
+        let summary = self.queue.write(next.map_err(WriteError::from)?).await?;
+        *is_replaced = summary.is_some();
+        Ok((summary.clone().unwrap_or_else(|| self.topology.summary()), summary.is_some()))
     }
 
     fn wire_link(&self, link: ElementKey, needed: bool) -> Option<v1::DrainedLink> {

@@ -250,6 +250,7 @@ fn leader_services(lease: &LeaderLease, tic: Tic, queue: &WriterQueue) -> Leader
             records: Arc::clone(&tic.records),
             topology: tic.topology.clone(),
             drained: Arc::default(),
+            is_replaced: Arc::default(),
         })
         .max_decoding_message_size(BATCH_MESSAGE),
         choices: RouteChoiceServiceServer::new(choices),

@@ -271,7 +271,10 @@ write_requests! {
         Ok(state.choices.record(&this, &state.directory, &mut writes.puts)?)
     };
     ViewChoices => Texts: |_this, state, _writes| Ok(state.choices.view());
-    NextTopology => v1::TopologySummary: |this, state, writes| change_topology(this, state, writes);
+    // Replies with nothing if there is no next one.
+    Option<NextTopology> => Option<v1::TopologySummary>: |this, state, writes| {
+        this.map(|next| change_topology(next, state, writes)).transpose()
+    };
     FollowFabric => (): |_this, state, writes| {
         follow_fabric(state, writes);
         Ok(())

@@ -61,7 +61,7 @@ impl WriterState {
         let choose_trees = |command: &mut Command| collectives.choose_trees(command);
         let choose_mgid = &mut |group: &NewGroup<'_>| mgids.choose(group);
         let decision = decide(directory, wall_clock(), request, choose_trees, choose_mgid)?;
-        if !self.has_space && !goes_on_without_space(&decision.changes, &Puts::new()) {
+        if !self.has_space && !goes_on_without_space(&decision.changes, &Puts::new(), directory) {
             return Err(WriteError::StoreLimit(StoreError::NoSpace));
         }
         mgids.applied(&decision.changes);

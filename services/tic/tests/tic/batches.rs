@@ -177,7 +177,7 @@ async fn acknowledged_portions_survive_a_crash_and_a_repetition_forms_the_rest()
 #[tokio::test]
 async fn calls_without_a_message_keep_no_batch_waiting() {
     // Shorter than any time after which the TIC ends a call without a message.
-    const AT_ONCE: Duration = Duration::from_secs(3);
+    const AT_ONCE: Duration = Duration::from_millis(4_500);
     let tic = with_nodes().await;
     let silent_clients = [batches(&tic), batches(&tic)];
     let mut silent = JoinSet::new();
