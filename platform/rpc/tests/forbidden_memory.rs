@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
-use fabricast_rpc::{Authority, BoundServer, CertificateFiles, Peer, Security, Services};
+#[path = "support/known.rs"]
+mod known;
+
+use fabricast_rpc::{Authority, BoundServer, Peer, Services};
 use http_body_util::Full;
 use peak_alloc::PeakAlloc;
-use tempfile::TempDir;
 use time::OffsetDateTime;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
@@ -13,31 +15,15 @@ use tonic::codegen::Bytes;
 use tonic::{Code, Status};
 use tower::ServiceExt;
 
+use self::known::{DAY, known};
+
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-const DAY: time::Duration = time::Duration::days(1);
 /// Length of a request.
 const LENGTH: usize = 4 << 20;
 /// Bytes that all forbidden calls together may take, in the server and in the clients.
 const MOST: usize = 16 << 20;
-
-/// Security of a process with this identity.
-fn known(authority: &Authority, identity: &str) -> Security {
-    let from = OffsetDateTime::now_utc() - DAY;
-    let hosts = ["127.0.0.1".to_owned()];
-    let own = authority.issue(&[identity.parse().unwrap()], &hosts, from, DAY * 2).unwrap();
-    let folder = TempDir::new().unwrap();
-    let files = CertificateFiles::in_folder(folder.path());
-    for (path, text) in [
-        (&files.authority, &authority.credentials().certificate),
-        (&files.certificate, &own.certificate),
-        (&files.key, &own.key),
-    ] {
-        std::fs::write(path, text).unwrap();
-    }
-    Security::mutual(files).unwrap()
-}
 
 /// A frame with a message of [`LENGTH`], in a field that nobody knows.
 fn frame() -> Bytes {

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
+#[path = "support/known.rs"]
+mod known;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,8 +12,8 @@ use std::time::Duration;
 use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
 use fabricast_proto::{BytesCodec, v1};
 use fabricast_rpc::{
-    AskReadiness, Authority, BoundServer, BoundSocket, CertificateFiles, Channel, Limits, Peer,
-    Reason, Role, Security, Services, measured, reason_of, retry_after,
+    AskReadiness, Authority, BoundServer, BoundSocket, Channel, Limits, Peer, Reason, Role,
+    Security, Services, measured, reason_of, retry_after,
 };
 use fabricast_telemetry::metrics::LIMITED;
 use http_body::Frame;
@@ -29,7 +32,8 @@ use tonic::{Code, Status, Streaming};
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-const DAY: time::Duration = time::Duration::days(1);
+use self::known::{DAY, known};
+
 /// So slow that nothing is earned back while a test runs.
 const FEW: Limits = Limits {
     calls_per_second: 1,
@@ -49,23 +53,6 @@ fn serve(security: Security) -> (String, DropGuard) {
     let serving = bound.serve(Services::new("tic"), stop.clone());
     tokio::spawn(async move { serving.await.unwrap() });
     (address, stop.drop_guard())
-}
-
-/// Security of a process with this identity.
-fn known(authority: &Authority, identity: &str) -> Security {
-    let from = OffsetDateTime::now_utc() - DAY;
-    let hosts = ["127.0.0.1".to_owned()];
-    let own = authority.issue(&[identity.parse().unwrap()], &hosts, from, DAY * 2).unwrap();
-    let folder = TempDir::new().unwrap();
-    let files = CertificateFiles::in_folder(folder.path());
-    for (path, text) in [
-        (&files.authority, &authority.credentials().certificate),
-        (&files.certificate, &own.certificate),
-        (&files.key, &own.key),
-    ] {
-        std::fs::write(path, text).unwrap();
-    }
-    Security::mutual(files).unwrap()
 }
 
 fn authority() -> Authority {
