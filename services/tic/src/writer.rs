@@ -51,10 +51,10 @@ const MAX_BATCH_TIME: Duration = Duration::from_millis(10);
 /// A decision is logged that keeps the writer for longer.
 const LONG_DECISION: Duration = Duration::from_millis(20);
 /// Bytes of a record of failed parts or of the route term that is written also without space.
-const SHORT: usize = 64 << 10;
+const MAX_VITAL_BYTES: usize = 64 << 10;
 /// Most bytes beside the directory's records in what is written also without space: far less than
 /// the store has in reserve.
-const MOST_OTHERS: usize = 1 << 20;
+const MAX_OTHER_BYTES: usize = 1 << 20;
 /// Time after a refusal for lack of space in which each request is written alone.
 const SHORT_OF_SPACE: Duration = Duration::from_secs(30);
 /// Time after such a refusal in which changes that need space are refused without asking the store.
@@ -306,10 +306,10 @@ pub(crate) fn goes_on_without_space(changes: &[Change], puts: &Puts, before: &Di
     let bytes: usize = others.filter_map(|(_, value)| value.as_ref()).map(Vec::len).sum();
     let deleted = puts.values().filter(|value| value.is_none()).count();
     let is_vital = |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| {
-        let is_short = value.as_ref().is_none_or(|value| value.len() <= SHORT);
+        let is_short = value.as_ref().is_none_or(|value| value.len() <= MAX_VITAL_BYTES);
         is_short && (key == ROUTE_TERM || key.starts_with(FAILED.as_bytes()))
     };
-    bytes <= MOST_OTHERS
+    bytes <= MAX_OTHER_BYTES
         && match changes {
             [] => 2 * deleted >= puts.len() || puts.iter().all(is_vital),
             _ => changes.iter().any(ends) && !changes.iter().any(adds),

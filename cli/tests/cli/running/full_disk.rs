@@ -78,7 +78,7 @@ mod needs_root {
         up.routed("kept", 2);
         assert!(disk.fill("filler"));
         form_until_refused(&up);
-        // What the store gave away meanwhile is taken, too.
+        // The room that the store gave away meanwhile is taken, too.
         let mut more = 0;
         while disk.fill(&format!("filler-{more}")) && more < 10 {
             more += 1;

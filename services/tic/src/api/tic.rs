@@ -22,7 +22,7 @@ use tonic::{Request, Response, Status};
 use crate::api::mgid_plan::{self, GroupOutline};
 use crate::api::record_export::{RecordChunks, RecordExports};
 use crate::api::term_holder::{ActiveRouter, TermHolder};
-use crate::api::topology::{TopologyChunks, follow_fabric};
+use crate::api::topology::{TopologyChunks, collectives_follow_fabric};
 use crate::api::{fields, members, nodes, pages, status};
 use crate::clock::wall_clock;
 use crate::domain::elements::{self, ElementKey};
@@ -389,7 +389,7 @@ impl v1::tic_service_server::TicService for Tic {
         }
         let (count, cut_off) = self.records.report_failed(reporter, elements)?;
         self.liveness.cut_off(cut_off);
-        follow_fabric(&self.queue, &self.records).await?;
+        collectives_follow_fabric(&self.queue, &self.records).await?;
         let failed_count = count.try_into().unwrap_or(u32::MAX);
         let newest_route_term = self.route_term.get();
         let response = v1::ReportFailedElementsResponse { failed_count, newest_route_term };
@@ -419,7 +419,7 @@ impl v1::tic_service_server::TicService for Tic {
         let removal = PutFailedElements { reporter: reporter.to_owned(), elements: None };
         self.queue.write(removal).await?;
         let count = self.records.remove_reporter(reporter);
-        follow_fabric(&self.queue, &self.records).await?;
+        collectives_follow_fabric(&self.queue, &self.records).await?;
         tracing::info!(reporter, failed = count, "list of failed elements removed");
         let failed_count = count.try_into().unwrap_or(u32::MAX);
         Ok(Response::new(v1::RemoveReporterResponse { failed_count }))

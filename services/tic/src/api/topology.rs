@@ -39,7 +39,7 @@ pub(crate) struct Topologies {
 
 /// Has collectives follow failed and drained parts of the fabric. Without space in the store they
 /// follow at a later change.
-pub(crate) async fn follow_fabric(
+pub(crate) async fn collectives_follow_fabric(
     queue: &WriterQueue,
     records: &Records,
 ) -> Result<(), WriteError> {
@@ -89,7 +89,7 @@ impl Topologies {
             this.queue.write(PutFailedElements { reporter, elements }).await?;
             tracing::info!(drained = next.len(), before = known.len(), "drained links changed");
             this.records.set_drained(next);
-            follow_fabric(&this.queue, &this.records).await?;
+            collectives_follow_fabric(&this.queue, &this.records).await?;
             Ok::<(), Status>(())
         });
         changing.await.map_err(|_panic| status::panicked("the change of drained links"))??;
