@@ -4,6 +4,7 @@
 //! undone. Watches are opened and fed under the same lock.
 
 pub mod backup;
+pub(crate) mod choices;
 pub(crate) mod copy;
 pub(crate) mod keys;
 pub(crate) mod layout;

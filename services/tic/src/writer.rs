@@ -35,7 +35,7 @@ use crate::error_text::chain;
 use crate::leadership::election::LeaderLease;
 use crate::liveness::hints::Hints;
 use crate::records::keys::{self, FAILED, LEADER, Puts, RECORDS, ROUTE_TERM, RecordsError};
-use crate::records::redo_log::{self, Written};
+use crate::records::redo_log::{DECISIONS, Written};
 use crate::records::storage::Storage;
 use crate::writer::error::{CommitError, TermEnd, WriteError};
 use crate::writer::queue::{HeldReply, QueuedWrite, WriteReceiver};
@@ -188,7 +188,7 @@ impl Writer {
         if !is_logged {
             return Ok(());
         }
-        match redo_log::finish(&self.storage.store, &self.lease, &puts).await {
+        match DECISIONS.finish(&self.storage.store, &self.lease, &puts).await {
             Ok(TxnOutcome::Committed { .. }) => Ok(()),
             Ok(TxnOutcome::Conflict { .. }) => Err(TermEnd::Deposed),
             Err(error) => Err(TermEnd::Store(error)),
@@ -216,7 +216,7 @@ impl Writer {
             .when(keys::record(&revision), expected(committed.0, revision.encode()))
             .when(ROUTE_TERM, expected(route_term, Some(keys::number(route_term))));
         let begun = Instant::now();
-        match redo_log::write(&self.storage.store, &self.lease, unchanged, puts).await? {
+        match DECISIONS.write(&self.storage.store, &self.lease, unchanged, puts).await? {
             written @ (Written::Whole | Written::Logged) => {
                 TIC_COMMITS.observe(begun.elapsed());
                 self.state.committed();
@@ -296,6 +296,12 @@ pub(crate) fn goes_on_without_space(changes: &[Change], puts: &Puts, before: &Di
         Change::NodePut(node) => before.node(&node.name).is_some(),
         _ => false,
     };
+    // As new routes of groups, which senders wait for.
+    let replaces = |change: &Change| match change {
+        Change::GroupPut(group) => before.group(group.gn).is_some(),
+        Change::MgidReleased(_) | Change::RevisionPut(_) => true,
+        _ => false,
+    };
     let adds = |change: &Change| match change {
         Change::MemberPut(_) => true,
         Change::JobPut(job) => job.share.as_ref().is_none_or(|share| !share.ending),
@@ -312,7 +318,10 @@ pub(crate) fn goes_on_without_space(changes: &[Change], puts: &Puts, before: &Di
     bytes <= MAX_OTHER_BYTES
         && match changes {
             [] => 2 * deleted >= puts.len() || puts.iter().all(is_vital),
-            _ => changes.iter().any(ends) && !changes.iter().any(adds),
+            _ => {
+                changes.iter().all(replaces)
+                    || changes.iter().any(ends) && !changes.iter().any(adds)
+            }
         }
 }
 

@@ -1,5 +1,7 @@
 //! `RouteChoiceService`: the choices of engines that cannot be computed again.
 
+use std::sync::Arc;
+
 use fabricast_groups::ids::Gn;
 use fabricast_proto::v1;
 use fabricast_rpc::Caller;
@@ -9,13 +11,12 @@ use crate::api::choice_report::{ReportContext, ReportReader};
 use crate::api::term_holder::TermHolder;
 use crate::api::{fields, pages};
 use crate::domain::choices::text::{self, Topic};
-use crate::writer::queue::WriterQueue;
-use crate::writer::requests::ViewChoices;
+use crate::records::choices::ChoiceStore;
 
 /// The service; cloning it is cheap.
 #[derive(Clone, Debug)]
 pub(crate) struct RouteChoices {
-    pub(crate) queue: WriterQueue,
+    pub(crate) store: Arc<ChoiceStore>,
     pub(crate) context: ReportContext,
     pub(crate) term_holder: TermHolder,
 }
@@ -37,7 +38,7 @@ impl v1::route_choice_service_server::RouteChoiceService for RouteChoices {
             message = messages.message().await?.ok_or_else(|| fields::missing("last"))?;
             reader.read(&message)?;
         }
-        let groups = self.queue.write(reader.end()).await?;
+        let groups = self.store.record(reader.end()).await?;
         let group_count = u32::try_from(groups).unwrap_or(u32::MAX);
         Ok(Response::new(v1::RecordRouteChoicesResponse { group_count }))
     }
@@ -48,7 +49,8 @@ impl v1::route_choice_service_server::RouteChoiceService for RouteChoices {
     ) -> Result<Response<v1::ListRouteChoicesResponse>, Status> {
         let request = request.into_inner();
         let from = pages::read_gn(&request.page_token)?;
-        let texts = self.queue.write(ViewChoices).await?;
+        let choices = self.store.read().await?;
+        let texts = choices.texts();
         let text = |topic| texts.get(&topic);
         let choices = texts.range(Topic::Group(from)..).filter_map(|(topic, text)| match topic {
             Topic::Group(Gn(gn)) => text::read_choice(*gn, text),

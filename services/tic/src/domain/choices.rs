@@ -4,24 +4,21 @@
 //! they belong together: all were made with one scheme, and a report is taken as a whole or not at
 //! all. The choice of a group that is gone stays until the route service knows of that, because
 //! other groups may share a tree that is recorded there.
-//!
-//! Invariants
-//! - CHOICE-1: the choices kept are those that the newest acknowledged report left, whole.
 
 pub(crate) mod text;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::{Gn, Revision};
 use thiserror::Error;
 
 use crate::domain::choices::text::{Texts, Topic};
-use crate::records::keys::Puts;
 
 /// Most groups of which choices are kept.
 const MAX_GROUPS: usize = 1 << 20;
+/// Groups that are looked up in the records at once.
+const CHUNK: usize = 4_096;
 
 /// A checked report of a route service.
 #[derive(Debug)]
@@ -47,115 +44,89 @@ pub(crate) enum ChoiceError {
     TooManyGroups,
 }
 
-/// The choices as the writer has them, ahead of the store by the batch it is deciding.
+/// The changes that a report makes: the new text of a subject, or `None` to delete it.
+pub(crate) type Edits = BTreeMap<Topic, Option<Arc<str>>>;
+
+/// Returns those of some groups that do not exist any more.
+pub(crate) type FindGone<'a> = dyn Fn(&[Gn]) -> Vec<Gn> + 'a;
+
+/// The choices that are durable.
 #[derive(Debug, Default)]
 pub(crate) struct ChoiceRecords {
     texts: Texts,
-    /// Term and number of the newest report.
-    newest: (u64, u64),
-    /// The values before each change of the batch, oldest first.
-    undo: Vec<(Topic, Option<Arc<str>>)>,
 }
 
 impl ChoiceRecords {
     /// Starts with the stored texts.
     pub(crate) fn new(texts: Texts) -> Self {
-        Self { texts, ..Self::default() }
+        Self { texts }
     }
 
-    /// Copies all texts.
-    pub(crate) fn view(&self) -> Texts {
-        self.texts.clone()
+    pub(crate) fn texts(&self) -> &Texts {
+        &self.texts
     }
 
-    /// Takes a report, of which the term was checked; returns the number of groups that have
-    /// choices then.
+    /// Computes the changes that a report makes.
+    ///
+    /// - `gone`: asked for at most [`CHUNK`] groups at once; `None` if the report does not know of
+    ///   all groups.
+    /// - Cost: linear in the report; in all choices if the report has seen the newest records.
     ///
     /// # Errors
     ///
-    /// [`ChoiceError`] if a newer report of the term came before, or it has too many groups.
-    pub(crate) fn record(
-        &mut self,
+    /// [`ChoiceError`] if there would be too many groups.
+    pub(crate) fn edits(
+        &self,
         report: &ChoiceReport,
-        directory: &Directory,
-        puts: &mut Puts,
-    ) -> Result<usize, ChoiceError> {
-        let fence = (report.term, report.number);
-        if fence < self.newest {
-            let (term, number) = self.newest;
-            return Err(ChoiceError::Stale { term, number });
-        }
+        gone: Option<&FindGone<'_>>,
+    ) -> Result<Edits, ChoiceError> {
         let new = report.groups.keys().filter(|gn| !self.texts.contains_key(&Topic::Group(**gn)));
-        if self.texts.len() + new.count() > MAX_GROUPS {
+        if self.texts.len() + new.count() > MAX_GROUPS + 2 {
             return Err(ChoiceError::TooManyGroups);
         }
-        self.newest = fence;
+        let mut wanted = Edits::new();
         if self.texts.get(&Topic::Scheme) != Some(&report.scheme) {
-            let all: Vec<Topic> = self.texts.keys().copied().collect();
-            all.into_iter().for_each(|topic| self.set(topic, None, puts));
+            wanted.extend(self.texts.keys().map(|topic| (*topic, None)));
         }
-        self.set(Topic::Scheme, Some(&report.scheme), puts);
-        self.set(Topic::Failed, Some(&report.failed), puts);
-        for (gn, text) in &report.groups {
-            self.set(Topic::Group(*gn), text.as_ref(), puts);
+        wanted.insert(Topic::Scheme, Some(Arc::clone(&report.scheme)));
+        wanted.insert(Topic::Failed, Some(Arc::clone(&report.failed)));
+        let groups = report.groups.iter();
+        wanted.extend(groups.map(|(gn, text)| (Topic::Group(*gn), text.clone())));
+        if let Some(gone) = gone {
+            let mut groups: BTreeSet<Gn> = self.texts.keys().filter_map(group_of).collect();
+            groups.extend(report.groups.keys());
+            let groups: Vec<Gn> = groups.into_iter().collect();
+            let gone = groups.chunks(CHUNK).flat_map(gone);
+            wanted.extend(gone.map(|gn| (Topic::Group(gn), None)));
         }
-        if report.seen >= directory.revision() {
-            let is_gone = |topic: &Topic| match topic {
-                Topic::Group(gn) => directory.group(*gn).is_none(),
-                Topic::Scheme | Topic::Failed => false,
-            };
-            let gone: Vec<Topic> = self.texts.keys().copied().filter(is_gone).collect();
-            gone.into_iter().for_each(|topic| self.set(topic, None, puts));
-        }
-        Ok(self.texts.len() - 2)
+        wanted.retain(|topic, text| self.texts.get(topic) != text.as_ref());
+        Ok(wanted)
     }
 
-    fn set(&mut self, topic: Topic, text: Option<&Arc<str>>, puts: &mut Puts) {
-        if self.texts.get(&topic) == text {
-            return;
-        }
-        let before = match text {
-            Some(text) => self.texts.insert(topic, Arc::clone(text)),
-            None => self.texts.remove(&topic),
-        };
-        self.undo.push((topic, before));
-        puts.insert(text::key(topic), text.map(|text| text.as_bytes().to_vec()));
-    }
-
-    /// Notes that the batch is durable.
-    pub(crate) fn committed(&mut self) {
-        self.undo.clear();
-    }
-
-    /// Undoes the batch, which the store refused.
-    pub(crate) fn roll_back(&mut self) {
-        while let Some((topic, before)) = self.undo.pop() {
-            match before {
+    /// Takes over changes that are durable; returns the number of groups that have choices then.
+    pub(crate) fn apply(&mut self, edits: Edits) -> usize {
+        for (topic, text) in edits {
+            match text {
                 Some(text) => self.texts.insert(topic, text),
                 None => self.texts.remove(&topic),
             };
         }
+        let others = [Topic::Scheme, Topic::Failed];
+        self.texts.len() - others.iter().filter(|topic| self.texts.contains_key(topic)).count()
     }
+}
 
-    /// Starts again with the stored texts; older reports stay refused.
-    pub(crate) fn start_over(&mut self, texts: Texts) {
-        *self = Self { texts, newest: self.newest, undo: Vec::new() };
+/// The group that a subject is about.
+fn group_of(topic: &Topic) -> Option<Gn> {
+    match topic {
+        Topic::Group(gn) => Some(*gn),
+        Topic::Scheme | Topic::Failed => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabricast_groups::directory::Limits;
-    use fabricast_groups::record::Change;
-
-    /// A directory without groups that the reports have not seen yet.
-    fn later() -> Directory {
-        let mut directory =
-            Directory::load(Limits::default(), Vec::<(String, Vec<u8>)>::new()).unwrap();
-        directory.apply(&Change::RevisionPut(Revision(5)));
-        directory
-    }
 
     fn report(number: u64, scheme: &str, groups: &[(u64, Option<&str>)]) -> ChoiceReport {
         let groups = groups.iter().map(|(gn, text)| (Gn(*gn), text.map(Arc::from)));
@@ -170,59 +141,66 @@ mod tests {
     }
 
     fn groups(records: &ChoiceRecords) -> Vec<(u64, String)> {
-        let groups = records.view().into_iter().filter_map(|(topic, text)| match topic {
-            Topic::Group(gn) => Some((gn.0, text.to_string())),
-            Topic::Scheme | Topic::Failed => None,
-        });
+        let groups = records
+            .texts()
+            .iter()
+            .filter_map(|(topic, text)| Some((group_of(topic)?.0, text.to_string())));
         groups.collect()
+    }
+
+    /// Takes a report over that does not know of all groups; returns what it changes.
+    fn take(records: &mut ChoiceRecords, report: &ChoiceReport) -> Edits {
+        let edits = records.edits(report, None).unwrap();
+        records.apply(edits.clone());
+        edits
     }
 
     #[test]
     fn only_what_differs_is_written() {
-        let (mut records, mut puts) = (ChoiceRecords::default(), Puts::new());
+        let mut records = ChoiceRecords::default();
         let first = report(1, "s", &[(1, Some("a")), (2, Some("b"))]);
-        assert_eq!(records.record(&first, &later(), &mut puts).unwrap(), 2);
-        assert_eq!(puts.len(), 4, "scheme and faults, too");
-        puts.clear();
-        assert_eq!(records.record(&first, &later(), &mut puts).unwrap(), 2);
-        assert_eq!(puts, Puts::new(), "a repetition changes nothing");
+        assert_eq!(take(&mut records, &first).len(), 4, "scheme and faults, too");
+        assert_eq!(take(&mut records, &first), Edits::new(), "a repetition changes nothing");
         let next = report(2, "s", &[(1, Some("a")), (2, Some("c")), (3, None)]);
-        assert_eq!(records.record(&next, &later(), &mut puts).unwrap(), 2);
-        assert_eq!(
-            puts.into_iter().collect::<Vec<_>>(),
-            [(text::key(Topic::Group(Gn(2))), Some(b"c".to_vec()))]
-        );
+        let wanted = Edits::from([(Topic::Group(Gn(2)), Some("c".into()))]);
+        assert_eq!(take(&mut records, &next), wanted);
+        assert_eq!(groups(&records), [(1, "a".to_owned()), (2, "c".to_owned())]);
     }
 
     #[test]
     fn another_scheme_drops_everything() {
-        let (mut records, mut puts) = (ChoiceRecords::default(), Puts::new());
-        let first = report(1, "s", &[(1, Some("a")), (2, Some("b")), (3, Some("c"))]);
-        records.record(&first, &later(), &mut puts).unwrap();
-        records.record(&report(2, "t", &[(4, Some("d"))]), &later(), &mut puts).unwrap();
-        assert_eq!(groups(&records), [(4, "d".to_owned())]);
-        assert_eq!(puts[&text::key(Topic::Group(Gn(2)))], None);
+        let mut records = ChoiceRecords::default();
+        let groups_before = [(1, Some("a")), (2, Some("b")), (3, Some("c"))];
+        take(&mut records, &report(1, "s", &groups_before));
+        let edits = take(&mut records, &report(2, "t", &[(3, Some("c")), (4, Some("d"))]));
+        assert_eq!(groups(&records), [(3, "c".to_owned()), (4, "d".to_owned())]);
+        assert_eq!(edits[&Topic::Group(Gn(2))], None);
+        assert!(!edits.contains_key(&Topic::Group(Gn(3))), "it stays");
     }
 
     #[test]
-    fn a_batch_that_the_store_refused_is_undone() {
-        let (mut records, mut puts) = (ChoiceRecords::default(), Puts::new());
-        records.record(&report(1, "s", &[(1, Some("a"))]), &later(), &mut puts).unwrap();
-        records.committed();
-        let before = records.view();
-        let new = report(2, "s", &[(1, Some("b")), (2, Some("new"))]);
-        records.record(&new, &later(), &mut puts).unwrap();
-        records.record(&report(3, "t", &[(1, Some("c"))]), &later(), &mut puts).unwrap();
-        records.roll_back();
-        assert_eq!(records.view(), before);
+    fn groups_that_are_gone_go_with_a_report_that_has_seen_all() {
+        let mut records = ChoiceRecords::default();
+        let all: Vec<_> = (1..=2 * CHUNK as u64 + 1).map(|gn| (gn, Some("a"))).collect();
+        take(&mut records, &report(1, "s", &all));
+        let gone = |groups: &[Gn]| {
+            assert!(groups.len() <= CHUNK);
+            groups.iter().copied().filter(|gn| gn.0.is_multiple_of(2)).collect()
+        };
+        let edits = records.edits(&report(2, "s", &[(2, Some("b"))]), Some(&gone)).unwrap();
+        assert!(edits.values().all(Option::is_none), "also one that the report names");
+        assert_eq!((edits.len(), records.apply(edits)), (CHUNK, CHUNK + 1));
     }
 
     #[test]
-    fn a_late_report_is_refused() {
-        let (mut records, mut puts) = (ChoiceRecords::default(), Puts::new());
-        records.record(&report(2, "s", &[(1, Some("a"))]), &later(), &mut puts).unwrap();
-        let late = records.record(&report(1, "s", &[(1, Some("b"))]), &later(), &mut puts);
-        assert_eq!(late, Err(ChoiceError::Stale { term: 1, number: 2 }));
-        assert_eq!(groups(&records), [(1, "a".to_owned())]);
+    fn there_is_a_bound_of_groups() {
+        let mut records = ChoiceRecords::default();
+        let all: Vec<_> = (1..=MAX_GROUPS as u64).map(|gn| (gn, Some("a"))).collect();
+        take(&mut records, &report(1, "s", &all));
+        let known = records.edits(&report(2, "s", &[(1, Some("b"))]), None);
+        assert_eq!(known.unwrap().len(), 1);
+        let more = [(MAX_GROUPS as u64 + 1, Some("b")), (MAX_GROUPS as u64 + 2, Some("b"))];
+        let refused = records.edits(&report(3, "s", &more), None);
+        assert_eq!(refused.unwrap_err(), ChoiceError::TooManyGroups);
     }
 }

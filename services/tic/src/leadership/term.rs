@@ -31,7 +31,8 @@ use crate::api::tic::{PLANS, StaleReads, Tic};
 use crate::api::topology::Topologies;
 use crate::clock::BootClock;
 use crate::config::Setup;
-use crate::domain::choices::ChoiceRecords;
+use crate::domain::choices::text::Texts as ChoiceTexts;
+use crate::domain::collectives::text::Texts;
 use crate::domain::collectives::{CollectiveAllocations, CollectiveParts};
 use crate::domain::elements::FailedElements;
 use crate::domain::jobs::JobAllocations;
@@ -47,6 +48,7 @@ use crate::liveness::hints::{HintSender, Hints};
 use crate::liveness::inbox::LivenessInbox;
 use crate::liveness::peers::NodePeers;
 use crate::records::Records;
+use crate::records::choices::ChoiceStore;
 use crate::records::copy::RecordsCopy;
 use crate::records::storage::{Loaded, Storage};
 use crate::records::watchers::{WatchEnd, Watchers};
@@ -82,6 +84,7 @@ pub(crate) struct Term {
     writer: Writer,
     liveness: Liveness,
     records: Arc<Records>,
+    choices: Arc<ChoiceStore>,
     hints: Arc<Hints>,
     hint_sender: HintSender,
     expiry: JobExpiry,
@@ -131,20 +134,14 @@ impl TermBuilder {
             exports: RecordExports::new(&self.storage),
             stale_reads: None,
         };
-        let services = leader_services(lease, tic, &queue);
-        let collectives = CollectiveAllocations::new(CollectiveParts {
-            graph: Arc::clone(&graph),
-            settings: setup.collectives(),
-            topology: topology.sha256.iter().map(|byte| format!("{byte:02x}")).collect(),
-            texts: loaded.collectives,
-            publisher: Arc::clone(&records.collectives),
-        });
+        let choices = self.choices(lease, &records, &route_terms, loaded.choices);
+        let services = leader_services(lease, tic, &queue, &choices);
+        let collectives = self.collectives(&topology, &records, loaded.collectives);
         let state = WriterState {
             directory: loaded.directory,
             mgids,
             jobs: JobAllocations::new(Arc::clone(&graph)),
             shares: JobShares::new(graph, setup.config.job_shares.rules(setup.config.colors)),
-            choices: ChoiceRecords::new(loaded.choices),
             collectives,
             route_terms,
             next_topology: None,
@@ -168,7 +165,37 @@ impl TermBuilder {
         let liveness = Liveness::new(inbox, Arc::clone(&records), queue, peers, config);
         let liveness = liveness.with_blocks(blocks);
         let queue = receiver;
-        Ok((services, Term { queue, writer, liveness, records, hints, hint_sender, expiry }))
+        Ok((
+            services,
+            Term { queue, writer, liveness, records, choices, hints, hint_sender, expiry },
+        ))
+    }
+
+    fn choices(
+        &self,
+        lease: &LeaderLease,
+        records: &Arc<Records>,
+        route_terms: &RouteTerms,
+        stored: ChoiceTexts,
+    ) -> Arc<ChoiceStore> {
+        let (store, records) = (&self.storage.store, Arc::clone(records));
+        let term = route_terms.granted();
+        Arc::new(ChoiceStore::new(store, lease.clone(), records, term, stored))
+    }
+
+    fn collectives(
+        &self,
+        topology: &TopologySnapshot,
+        records: &Records,
+        texts: Texts,
+    ) -> CollectiveAllocations {
+        CollectiveAllocations::new(CollectiveParts {
+            graph: Arc::clone(&topology.graph),
+            settings: self.setup.collectives(),
+            topology: topology.sha256.iter().map(|byte| format!("{byte:02x}")).collect(),
+            texts,
+            publisher: Arc::clone(&records.collectives),
+        })
     }
 
     /// Builds the service that answers stale reads while another TIC leads.
@@ -226,7 +253,12 @@ fn blocks(graph: &Graph) -> Blocks {
     graph.endpoints().filter_map(block).collect()
 }
 
-fn leader_services(lease: &LeaderLease, tic: Tic, queue: &WriterQueue) -> LeaderServices {
+fn leader_services(
+    lease: &LeaderLease,
+    tic: Tic,
+    queue: &WriterQueue,
+    choices: &Arc<ChoiceStore>,
+) -> LeaderServices {
     let graph = &tic.topology.graph;
     let context =
         ReportContext { graph: Arc::clone(graph), topology_sha256: tic.topology.sha256[..].into() };
@@ -236,8 +268,8 @@ fn leader_services(lease: &LeaderLease, tic: Tic, queue: &WriterQueue) -> Leader
         graph: Arc::clone(graph),
         term_holder: tic.term_holder.clone(),
     };
-    let choices =
-        RouteChoices { queue: queue.clone(), context, term_holder: tic.term_holder.clone() };
+    let term_holder = tic.term_holder.clone();
+    let choices = RouteChoices { store: Arc::clone(choices), context, term_holder };
     LeaderServices {
         lease: lease.clone(),
         queue: queue.clone(),
@@ -268,7 +300,16 @@ impl Term {
     ///
     /// [`TermEnd`] if it cannot go on.
     pub(crate) async fn run(self, shutdown: Shutdown) -> Result<(), TermEnd> {
-        let Self { queue, writer, liveness, records, hints, hint_sender, expiry } = self;
+        let choices = Arc::clone(&self.choices);
+        let ended = Box::pin(self.run_tasks(shutdown)).await;
+        // What follows reads the store.
+        choices.close().await;
+        ended
+    }
+
+    async fn run_tasks(self, shutdown: Shutdown) -> Result<(), TermEnd> {
+        let Self { queue, writer, liveness, records, choices: _, hints, hint_sender, expiry } =
+            self;
         let Shutdown { stop, drained } = shutdown;
         // The tasks end with the term, also when it is cut short.
         let ends = stop.child_token();

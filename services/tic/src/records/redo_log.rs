@@ -1,41 +1,62 @@
-//! Makes each decision of the writer durable as a whole, however large it is.
+//! Makes each decision durable as a whole, however large it is.
 //!
-//! Changes that fit into one transaction of the store are written with one. Others are written as a
-//! *redo log* first: etcd takes about a hundred changes at once, and the end of one node may be ten
-//! thousand.
+//! Changes that fit into one transaction are written with one. Others are written as a *redo log*
+//! first: etcd takes about a hundred changes at once, and the end of one node may be ten thousand.
 //!
 //! ```text
 //!   tic/redo/00000000 ...   all changes, encoded, in parts
 //!   tic/redo/commit         the number of parts; once this is written, all changes are durable
+//!   tic/redo/choices/...    the same for choices of the route service
 //! ```
 //!
-//! Then the callers are answered, the changes are carried out in parts, and the log is deleted,
-//! before anything else is written. A reader of the records applies a committed log to what it
-//! reads; a new leader finishes it. Every transaction requires that its writer still leads.
+//! Then the changes are carried out in parts, and the log is deleted, before anything else is
+//! written that uses the log. A reader of the records applies a committed log to what it reads; a
+//! new leader finishes it. Every transaction requires that its writer still leads.
 
 use std::sync::Arc;
 
 use fabricast_rpc::joined;
-use fabricast_store::{KeyValue, Store, StoreError, Txn, TxnOutcome};
+use fabricast_store::{KeyValue, Limits, Store, StoreError, Txn, TxnOutcome};
 use tokio::task::JoinSet;
 
 use crate::leadership::election::LeaderLease;
 use crate::records::keys::{Puts, REDO, RecordsError, number};
 
-const COMMIT: &[u8] = b"tic/redo/commit";
-/// Transactions of one log that run at once.
-const MAX_RUNNING: usize = 8;
 /// Operations of a transaction that are left free for its conditions.
 const SPARE_OPS: usize = 4;
 /// Bytes of a transaction that are left free for its conditions.
 const SPARE_BYTES: usize = 4_096;
 
-/// Outcome of [`write()`].
+/// Where one log is, and how much of it is written at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RedoLog {
+    /// Prefix of its keys.
+    keys: &'static str,
+    /// Greatest size of a transaction, beside the limits of the store.
+    limits: Limits,
+    /// Most transactions of it that run at once.
+    running: usize,
+}
+
+/// The log of the writer's decisions.
+pub(crate) const DECISIONS: RedoLog = RedoLog {
+    keys: REDO,
+    limits: Limits { txn_ops: usize::MAX, txn_bytes: usize::MAX },
+    running: 8,
+};
+/// The log of the route service's choices: in short transactions, as others wait meanwhile.
+pub(crate) const CHOICES: RedoLog = RedoLog {
+    keys: "tic/redo/choices/",
+    limits: Limits { txn_ops: 1_024, txn_bytes: 256 << 10 },
+    running: 1,
+};
+
+/// Outcome of [`RedoLog::write`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     /// All changes are in the store.
     Whole,
-    /// All changes are durable in the log; carry them out with [`finish`].
+    /// All changes are durable in the log; carry them out with [`RedoLog::finish`].
     Logged,
     /// A condition did not hold, and nothing took effect.
     Conflict {
@@ -53,81 +74,143 @@ impl Written {
     }
 }
 
-/// Makes changes durable, all or none.
-///
-/// - `conditions`: required beside the leader's term.
-///
-/// # Errors
-///
-/// Those of [`Store::txn`]; either all changes are durable or none is.
-pub(crate) async fn write(
-    store: &Arc<dyn Store>,
-    lease: &LeaderLease,
-    conditions: Txn,
-    puts: &Puts,
-) -> Result<Written, StoreError> {
-    let txn = lease.fence(conditions);
-    let whole = add_changes(txn.clone(), puts.iter());
-    if store.limits().check(&whole).is_ok() {
-        return Ok(Written::of(store.txn(whole).await?, Written::Whole));
-    }
-    let size = store.limits().txn_bytes.saturating_sub(SPARE_BYTES);
-    let log = encode(puts);
-    let parts: Vec<&[u8]> = log.chunks(size.max(1)).collect();
-    let (last, first) = parts.split_last().expect("too large a transaction is not empty");
-    for (index, part) in first.iter().enumerate() {
-        let part = Txn { essential: txn.essential, ..Txn::new() }.put(part_key(index), *part);
-        let written = store.txn(lease.fence(part)).await?;
-        if matches!(written, TxnOutcome::Conflict { .. }) {
-            return Ok(Written::of(written, Written::Whole));
+impl RedoLog {
+    /// Makes changes durable, all or none.
+    ///
+    /// - `conditions`: required beside the leader's term.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Store::txn`]; either all changes are durable or none is.
+    pub(crate) async fn write(
+        self,
+        store: &Arc<dyn Store>,
+        lease: &LeaderLease,
+        conditions: Txn,
+        puts: &Puts,
+    ) -> Result<Written, StoreError> {
+        let limits = self.limits(store);
+        let txn = lease.fence(conditions);
+        let whole = add_changes(txn.clone(), puts.iter());
+        if limits.check(&whole).is_ok() {
+            return Ok(Written::of(store.txn(whole).await?, Written::Whole));
         }
+        let log = encode(puts);
+        let parts: Vec<&[u8]> =
+            log.chunks(limits.txn_bytes.saturating_sub(SPARE_BYTES).max(1)).collect();
+        let (last, first) = parts.split_last().expect("too large a transaction is not empty");
+        for (index, part) in first.iter().enumerate() {
+            let part =
+                Txn { essential: txn.essential, ..Txn::new() }.put(self.part_key(index), *part);
+            let written = store.txn(lease.fence(part)).await?;
+            if matches!(written, TxnOutcome::Conflict { .. }) {
+                return Ok(Written::of(written, Written::Whole));
+            }
+        }
+        let commit = txn
+            .put(self.part_key(first.len()), *last)
+            .put(self.commit_key(), number(parts.len() as u64));
+        Ok(Written::of(store.txn(commit).await?, Written::Logged))
     }
-    let commit = txn.put(part_key(first.len()), *last).put(COMMIT, number(parts.len() as u64));
-    Ok(Written::of(store.txn(commit).await?, Written::Logged))
-}
 
-/// Carries a committed log out and deletes it.
-pub(crate) async fn finish(
-    store: &Arc<dyn Store>,
-    lease: &LeaderLease,
-    puts: &Puts,
-) -> Result<TxnOutcome, StoreError> {
-    let mut running = JoinSet::new();
-    let mut all = puts.iter().peekable();
-    let mut ended = TxnOutcome::Committed { revision: 0 };
-    while all.peek().is_some() || !running.is_empty() {
-        while running.len() < MAX_RUNNING && all.peek().is_some() {
-            let txn = next_part(store, lease, &mut all);
-            let store = Arc::clone(store);
-            running.spawn(async move { store.txn(txn).await });
+    /// Carries a committed log out and deletes it.
+    pub(crate) async fn finish(
+        self,
+        store: &Arc<dyn Store>,
+        lease: &LeaderLease,
+        puts: &Puts,
+    ) -> Result<TxnOutcome, StoreError> {
+        let mut running = JoinSet::new();
+        let mut all = puts.iter().peekable();
+        let mut ended = TxnOutcome::Committed { revision: 0 };
+        while all.peek().is_some() || !running.is_empty() {
+            while running.len() < self.running && all.peek().is_some() {
+                let txn = next_part(self.limits(store), lease, &mut all);
+                let store = Arc::clone(store);
+                running.spawn(async move { store.txn(txn).await });
+            }
+            let Some(done) = running.join_next().await else { break };
+            let done = joined(done).await?;
+            if matches!(done, TxnOutcome::Conflict { .. }) {
+                ended = done;
+            }
         }
-        let Some(done) = running.join_next().await else { break };
-        let done = joined(done).await?;
-        if matches!(done, TxnOutcome::Conflict { .. }) {
-            ended = done;
+        if matches!(ended, TxnOutcome::Conflict { .. }) {
+            return Ok(ended);
         }
+        self.clear(store, lease).await
     }
-    if matches!(ended, TxnOutcome::Conflict { .. }) {
-        return Ok(ended);
-    }
-    clear(store, lease).await
-}
 
-/// Deletes a log that is carried out, or was never committed.
-pub(crate) async fn clear(
-    store: &Arc<dyn Store>,
-    lease: &LeaderLease,
-) -> Result<TxnOutcome, StoreError> {
-    store.txn(lease.fence(Txn::new()).delete_prefix(REDO)).await
+    /// Deletes a log that is carried out, or was never committed.
+    pub(crate) async fn clear(
+        self,
+        store: &Arc<dyn Store>,
+        lease: &LeaderLease,
+    ) -> Result<TxnOutcome, StoreError> {
+        // Their numbers begin with it.
+        let parts = format!("{}0", self.keys);
+        let txn = Txn::new().delete_prefix(parts).delete(self.commit_key());
+        store.txn(lease.fence(txn)).await
+    }
+
+    /// Finishes what was left half done; returns whether this TIC still leads.
+    ///
+    /// - `committed`: the log as [`RedoLog::read`] found it.
+    pub(crate) async fn settle(
+        self,
+        store: &Arc<dyn Store>,
+        lease: &LeaderLease,
+        committed: Option<&Puts>,
+    ) -> Result<bool, StoreError> {
+        let outcome = match committed {
+            Some(puts) => self.finish(store, lease, puts).await?,
+            None => self.clear(store, lease).await?,
+        };
+        Ok(matches!(outcome, TxnOutcome::Committed { .. }))
+    }
+
+    /// Decodes the log among some keys; `None` if it was never committed.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordsError::Foreign`] if it is damaged.
+    pub(crate) fn read(self, entries: &[KeyValue]) -> Result<Option<Puts>, RecordsError> {
+        let foreign = || RecordsError::Foreign { key: self.keys.to_owned() };
+        let find = |key: &[u8]| {
+            entries.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_slice())
+        };
+        let Some(commit) = find(&self.commit_key()) else { return Ok(None) };
+        let count: Option<usize> =
+            std::str::from_utf8(commit).ok().and_then(|text| text.parse().ok());
+        let parts = (0..count.ok_or_else(foreign)?)
+            .map(|index| find(&self.part_key(index)).ok_or_else(foreign));
+        let log = parts.collect::<Result<Vec<_>, _>>()?.concat();
+        decode(&log).map(Some).ok_or_else(foreign)
+    }
+
+    fn limits(self, store: &Arc<dyn Store>) -> Limits {
+        let limits = store.limits();
+        Limits {
+            txn_ops: limits.txn_ops.min(self.limits.txn_ops),
+            txn_bytes: limits.txn_bytes.min(self.limits.txn_bytes),
+        }
+    }
+
+    fn part_key(self, index: usize) -> Vec<u8> {
+        format!("{}{index:08}", self.keys).into_bytes()
+    }
+
+    fn commit_key(self) -> Vec<u8> {
+        format!("{}commit", self.keys).into_bytes()
+    }
 }
 
 /// Takes as many changes as fit into one transaction.
 fn next_part<'a>(
-    store: &Arc<dyn Store>,
+    limits: Limits,
     lease: &LeaderLease,
     all: &mut std::iter::Peekable<impl Iterator<Item = (&'a Vec<u8>, &'a Option<Vec<u8>>)>>,
 ) -> Txn {
-    let limits = store.limits();
     let (mut txn, mut bytes) = (lease.fence(Txn::new().essential()), 0);
     while let Some((key, value)) = all.peek() {
         bytes += key.len() + value.as_ref().map_or(0, Vec::len);
@@ -149,29 +232,6 @@ fn add_changes<'a>(
         Some(value) => txn.put(key.clone(), value.clone()),
         None => txn.delete(key.clone()),
     })
-}
-
-fn part_key(index: usize) -> Vec<u8> {
-    format!("{REDO}{index:08}").into_bytes()
-}
-
-/// Decodes the keys of a log, in order; `None` if it was never committed.
-///
-/// # Errors
-///
-/// [`RecordsError::Foreign`] if they are not a log.
-pub(crate) fn read(entries: &[KeyValue]) -> Result<Option<Puts>, RecordsError> {
-    let foreign = || RecordsError::Foreign { key: REDO.to_owned() };
-    let Some(commit) = entries.iter().find(|entry| entry.key == COMMIT) else { return Ok(None) };
-    let count: Option<usize> =
-        std::str::from_utf8(&commit.value).ok().and_then(|text| text.parse().ok());
-    let parts = (0..count.ok_or_else(foreign)?).map(|index| {
-        let key = part_key(index);
-        let part = entries.iter().find(|entry| entry.key == key);
-        part.map(|part| part.value.as_slice()).ok_or_else(foreign)
-    });
-    let log = parts.collect::<Result<Vec<_>, _>>()?.concat();
-    decode(&log).map(Some).ok_or_else(foreign)
 }
 
 /// Encodes key, presence of a value, and value, each after its length.
@@ -234,12 +294,13 @@ mod tests {
         for (count, bytes) in [(2, 10), (40, 10), (40, 600)] {
             let store = small();
             let puts = puts(count, bytes);
-            let done = write(&store, &LeaderLease::sole(), Txn::new(), &puts).await.unwrap();
+            let done =
+                DECISIONS.write(&store, &LeaderLease::sole(), Txn::new(), &puts).await.unwrap();
             assert_eq!(done, if count > 6 { Written::Logged } else { Written::Whole });
             if done == Written::Logged {
-                let read = read(&keys(&store).await).unwrap();
+                let read = DECISIONS.read(&keys(&store).await).unwrap();
                 assert_eq!(read.as_ref(), Some(&puts), "durable before it is carried out");
-                finish(&store, &LeaderLease::sole(), &puts).await.unwrap();
+                DECISIONS.finish(&store, &LeaderLease::sole(), &puts).await.unwrap();
             }
             let found = keys(&store).await;
             let found: Puts =
@@ -253,11 +314,30 @@ mod tests {
     async fn a_failed_condition_leaves_no_committed_log() {
         let store = small();
         let never = Txn::new().when("absent", Expected::Value(b"1".to_vec()));
-        let done = write(&store, &LeaderLease::sole(), never, &puts(40, 600)).await.unwrap();
+        let puts = puts(40, 600);
+        let done = DECISIONS.write(&store, &LeaderLease::sole(), never, &puts).await.unwrap();
         assert_eq!(done, Written::Conflict { key: b"absent".to_vec() });
         let found = keys(&store).await;
         assert!(found.iter().all(|entry| entry.key.starts_with(REDO.as_bytes())));
-        assert_eq!(read(&found).unwrap(), None);
+        assert_eq!(DECISIONS.read(&found).unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn two_logs_do_not_touch_each_other() {
+        let (store, lease) = (small(), LeaderLease::sole());
+        let (one, two) = (puts(20, 600), puts(30, 500));
+        CHOICES.write(&store, &lease, Txn::new(), &one).await.unwrap();
+        DECISIONS.write(&store, &lease, Txn::new(), &two).await.unwrap();
+        let found = keys(&store).await;
+        assert_eq!(CHOICES.read(&found).unwrap().as_ref(), Some(&one));
+        assert_eq!(DECISIONS.read(&found).unwrap().as_ref(), Some(&two));
+        DECISIONS.finish(&store, &lease, &two).await.unwrap();
+        let found = keys(&store).await;
+        assert_eq!(CHOICES.read(&found).unwrap().as_ref(), Some(&one));
+        assert_eq!(DECISIONS.read(&found).unwrap(), None);
+        CHOICES.clear(&store, &lease).await.unwrap();
+        let found = keys(&store).await;
+        assert!(found.iter().all(|entry| !entry.key.starts_with(REDO.as_bytes())), "{found:?}");
     }
 
     #[test]
@@ -275,7 +355,8 @@ mod tests {
             mod_revision: 1,
             lease: None,
         };
-        let missing = [entry(COMMIT, number(2)), entry(&part_key(0), log)];
-        assert!(matches!(read(&missing), Err(RecordsError::Foreign { .. })));
+        let missing =
+            [entry(&DECISIONS.commit_key(), number(2)), entry(&DECISIONS.part_key(0), log)];
+        assert!(matches!(DECISIONS.read(&missing), Err(RecordsError::Foreign { .. })));
     }
 }

@@ -12,7 +12,7 @@ use crate::domain::collectives::text::{self as collective_text, Texts as Collect
 use crate::leadership::election::LeaderLease;
 use crate::records::keys::{self, Keys, NEWEST_LAYOUT, Puts, RecordsError};
 use crate::records::layout;
-use crate::records::redo_log::{self, Written};
+use crate::records::redo_log::{CHOICES, DECISIONS, Written};
 
 /// Returns the bounds of an embedded store for the records of a TIC.
 pub(crate) fn store_options() -> StoreOptions {
@@ -31,6 +31,13 @@ pub(crate) fn store_options() -> StoreOptions {
 pub(crate) struct Storage {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) limits: Limits,
+}
+
+/// The changes of committed redo logs.
+#[derive(Debug)]
+pub(crate) struct RedoLogs {
+    decisions: Option<Puts>,
+    choices: Option<Puts>,
 }
 
 /// Everything that the store holds, decoded.
@@ -60,12 +67,10 @@ impl Storage {
         }
         let (mut keys, redo) = self.keys().await?;
         layout::found(&keys)?; // records that cannot be read are left as they are
-        let cleaned = match &redo {
-            Some(redo) => redo_log::finish(&self.store, lease, redo).await?,
-            None => redo_log::clear(&self.store, lease).await?,
-        };
-        if !matches!(cleaned, TxnOutcome::Committed { .. }) {
-            return Ok(None);
+        for (log, committed) in [(DECISIONS, &redo.decisions), (CHOICES, &redo.choices)] {
+            if !log.settle(&self.store, lease, committed.as_ref()).await? {
+                return Ok(None);
+            }
         }
         let upgrade = layout::upgrade(&mut keys)?;
         let loaded = self.read(keys)?;
@@ -77,10 +82,11 @@ impl Storage {
         if puts.is_empty() {
             return Ok(true);
         }
-        let done = match redo_log::write(&self.store, lease, Txn::new(), &puts).await? {
+        let txn = Txn::new().essential();
+        let done = match DECISIONS.write(&self.store, lease, txn, &puts).await? {
             Written::Whole => true,
             Written::Logged => {
-                let finished = redo_log::finish(&self.store, lease, &puts).await?;
+                let finished = DECISIONS.finish(&self.store, lease, &puts).await?;
                 matches!(finished, TxnOutcome::Committed { .. })
             }
             Written::Conflict { .. } => false,
@@ -98,19 +104,19 @@ impl Storage {
         self.read(keys)
     }
 
-    /// Reads all keys as they are once the redo log is carried out; also returns that log.
-    pub(crate) async fn keys(&self) -> Result<(Keys, Option<Puts>), RecordsError> {
+    /// Reads all keys as they are once the redo logs are carried out; also returns those logs.
+    pub(crate) async fn keys(&self) -> Result<(Keys, RedoLogs), RecordsError> {
         let snapshot = self.store.range(keys::PREFIX.as_bytes()).await?;
         let (logged, entries): (Vec<KeyValue>, Vec<KeyValue>) = snapshot
             .entries
             .into_iter()
             .partition(|entry| entry.key.starts_with(keys::REDO.as_bytes()));
-        let redo = redo_log::read(&logged)?;
+        let (decisions, choices) = (DECISIONS.read(&logged)?, CHOICES.read(&logged)?);
         let mut keys: Keys = entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
-        if let Some(redo) = &redo {
+        for redo in [&decisions, &choices].into_iter().flatten() {
             keys::apply(&mut keys, redo);
         }
-        Ok((keys, redo))
+        Ok((keys, RedoLogs { decisions, choices }))
     }
 
     /// Decodes keys of the newest layout.
@@ -165,6 +171,28 @@ impl Storage {
         };
         Ok(Loaded { directory, route_term, failed, choices, collectives, topology })
     }
+}
+
+/// Reads the choices of the route service, after what was left half done of them is finished;
+/// `None` if another TIC leads.
+pub(crate) async fn settle_choices(
+    store: &Arc<dyn Store>,
+    lease: &LeaderLease,
+) -> Result<Option<Texts>, RecordsError> {
+    let log = store.range(keys::REDO.as_bytes()).await?;
+    let log = CHOICES.read(&log.entries)?;
+    if !CHOICES.settle(store, lease, log.as_ref()).await? {
+        return Ok(None);
+    }
+    let mut choices = Texts::new();
+    for KeyValue { key, value, .. } in store.range(keys::CHOICES.as_bytes()).await?.entries {
+        let key = String::from_utf8_lossy(&key).into_owned();
+        let rest = key.strip_prefix(keys::CHOICES).unwrap_or_default();
+        let read = text::read(rest, value);
+        let (topic, text) = read.ok_or(RecordsError::Foreign { key })?;
+        choices.insert(topic, text.into());
+    }
+    Ok(Some(choices))
 }
 
 impl fmt::Debug for Storage {

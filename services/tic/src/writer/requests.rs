@@ -14,8 +14,6 @@ use fabricast_routing::MgidPlanner;
 use fabricast_rpc::Caller;
 
 use crate::clock::wall_clock;
-use crate::domain::choices::ChoiceReport;
-use crate::domain::choices::text::Texts;
 use crate::domain::collectives::member_trees::MeasuredConstants;
 use crate::domain::collectives::request::{
     CancelReservation, CreateCollective, HolderName, JobEntries, ReleaseCollective, ReserveEntries,
@@ -205,10 +203,6 @@ pub(crate) struct PutFailedElements {
     pub(crate) elements: Option<String>,
 }
 
-/// Shows all choices.
-#[derive(Debug)]
-pub(crate) struct ViewChoices;
-
 /// Makes collectives follow failed and repaired parts of the fabric.
 #[derive(Debug)]
 pub(crate) struct FollowFabric;
@@ -265,12 +259,6 @@ write_requests! {
         writes.puts.insert(keys::failed(&this.reporter), this.elements.map(String::into_bytes));
         Ok(())
     };
-    // Replies with the number of groups that have choices then.
-    ChoiceReport => usize: |this, state, writes| {
-        state.route_terms.check(this.term)?;
-        Ok(state.choices.record(&this, &state.directory, &mut writes.puts)?)
-    };
-    ViewChoices => Texts: |_this, state, _writes| Ok(state.choices.view());
     // Replies with nothing if there is no next one.
     Option<NextTopology> => Option<v1::TopologySummary>: |this, state, writes| {
         this.map(|next| change_topology(next, state, writes)).transpose()

@@ -8,7 +8,6 @@ use fabricast_groups::record::Change;
 use fabricast_store::StoreError;
 
 use crate::clock::wall_clock;
-use crate::domain::choices::ChoiceRecords;
 use crate::domain::collectives::CollectiveAllocations;
 use crate::domain::jobs::{Down, JobAllocations};
 use crate::domain::mgids::MgidAllocations;
@@ -30,7 +29,6 @@ pub(crate) struct WriterState {
     pub(crate) mgids: MgidAllocations,
     pub(crate) jobs: JobAllocations,
     pub(crate) shares: JobShares,
-    pub(crate) choices: ChoiceRecords,
     pub(crate) collectives: CollectiveAllocations,
     pub(crate) route_terms: RouteTerms,
     /// A new topology that is being written, or is durable: nothing more is decided on the old one.
@@ -84,7 +82,6 @@ impl WriterState {
     /// Notes that the batch is durable.
     pub(crate) fn committed(&mut self) {
         self.route_terms.committed();
-        self.choices.committed();
         self.collectives.committed();
     }
 
@@ -94,18 +91,16 @@ impl WriterState {
         self.mgids.start_over(&self.directory);
         self.jobs.start_over();
         self.shares.start_over();
-        self.choices.roll_back();
         self.collectives.roll_back();
         self.route_terms.roll_back();
     }
 
     /// Starts again from what the store holds.
     pub(crate) fn start_over(&mut self, loaded: Loaded) {
-        let Loaded { directory, route_term, choices, collectives, .. } = loaded;
+        let Loaded { directory, route_term, collectives, .. } = loaded;
         self.mgids.start_over(&directory);
         self.jobs.start_over();
         self.shares.start_over();
-        self.choices.start_over(choices);
         self.collectives.start_over(collectives);
         self.route_terms.start_over(route_term);
         self.directory = directory;

@@ -69,6 +69,20 @@ async fn list(tic: &Tic) -> v1::ListRouteChoicesResponse {
     client(&tic.address).list_route_choices(request).await.unwrap().into_inner()
 }
 
+/// The roots of all choices.
+pub(crate) async fn roots(tic: &Tic) -> Vec<u32> {
+    let (mut roots, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let list = v1::ListRouteChoicesRequest { page_token, ..Default::default() };
+        let page = client(&tic.address).list_route_choices(list).await.unwrap().into_inner();
+        roots.extend(page.choices.iter().map(|one| one.trees[0].root));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            return roots;
+        }
+    }
+}
+
 /// Creates persistent groups, and returns their GNs.
 async fn with_groups(tic: Tic, count: u64) -> (Tic, Vec<u64>) {
     tic.register(0).await;

@@ -6,14 +6,14 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use fabricast_proto::v1;
-
-use crate::choices::{acquire, choice, client, request};
+use crate::choices::{acquire, choice, client, request, roots};
 use crate::harness::Tic;
 
 const FILE: &str = "FABRICAST_TIC_CRASH_TEST_FILE";
-const GROUPS: u64 = 40;
+/// Groups of a report that is one transaction, and of one that goes through a redo log.
+const GROUPS: [u64; 2] = [40, 2_500];
 /// Acknowledgements before each kill.
 const ROUNDS: [u32; 6] = [0, 1, 2, 7, 20, 50];
 
@@ -62,48 +62,54 @@ async fn report(address: &str, term: u64, gns: &[u64], killer: impl Fn(u32)) -> 
 
 #[tokio::test]
 async fn a_killed_tic_has_every_acknowledged_report_and_no_half_of_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("tic.redb");
-    let tic = Tic::on_file(&file).await;
-    tic.register(0).await;
-    let mut gns = Vec::new();
-    for number in 0..GROUPS {
-        let name = format!("g{number}");
-        tic.join(&name, 0, "p").await;
-        gns.push(tic.group(&name).await.unwrap().gn);
+    for groups in GROUPS {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tic.redb");
+        let tic = Tic::on_file(&file).await;
+        tic.register(0).await; // of which the reports do not know
+        let mut term = acquire(&tic).await;
+        tic.stop().await;
+        let gns: Vec<u64> = (1..=groups).collect();
+        for acks in ROUNDS {
+            let last = report_until_killed(&file, term, &gns, acks).await;
+            // Not only the first leader afterwards has it.
+            Tic::on_file(&file).await.stop().await;
+            let tic = Tic::on_file(&file).await;
+            let roots = roots(&tic).await;
+            if last > 0 {
+                assert!(roots[0] >= last, "report {last} was acknowledged, {} is there", roots[0]);
+                assert!(roots[0] <= last + 1, "report {} was never made", roots[0]);
+            }
+            assert!(roots.iter().all(|root| *root == roots[0]), "{roots:?} are of several reports");
+            assert!(roots.is_empty() || roots.len() == gns.len());
+            term = acquire(&tic).await;
+            tic.stop().await;
+        }
     }
-    let mut term = acquire(&tic).await;
-    tic.stop().await;
-    for acks in ROUNDS {
-        let (mut child, address) = start(&file);
-        let (enough, reached) = std::sync::mpsc::channel();
-        let killer = std::thread::spawn(move || {
-            // The next report is sent meanwhile.
-            let _ = reached.recv();
-            child.kill().unwrap();
-            child.wait().unwrap();
-        });
-        if acks == 0 {
+}
+
+/// Reports until the TIC is killed, somewhere in the report after so many; returns the number of
+/// the last that was acknowledged.
+async fn report_until_killed(file: &Path, term: u64, gns: &[u64], acks: u32) -> u32 {
+    let (mut child, address) = start(file);
+    let (enough, reached) = std::sync::mpsc::channel();
+    let killer = std::thread::spawn(move || {
+        // The next report is sent meanwhile.
+        let _ = reached.recv();
+        #[expect(clippy::disallowed_methods, reason = "a kill comes at any time of a report")]
+        std::thread::sleep(Duration::from_millis(u64::from(acks) * 5 % 40));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    });
+    if acks == 0 {
+        enough.send(()).unwrap();
+    }
+    let last = report(&address, term, gns, |number| {
+        if number == acks {
             enough.send(()).unwrap();
         }
-        let last = report(&address, term, &gns, |number| {
-            if number == acks {
-                enough.send(()).unwrap();
-            }
-        });
-        let last = last.await;
-        killer.join().unwrap();
-        let tic = Tic::on_file(&file).await;
-        let list = v1::ListRouteChoicesRequest::default();
-        let listed = client(&tic.address).list_route_choices(list).await.unwrap().into_inner();
-        let roots: Vec<u32> = listed.choices.iter().map(|one| one.trees[0].root).collect();
-        if last > 0 {
-            assert!(roots[0] >= last, "report {last} was acknowledged, {} is there", roots[0]);
-            assert!(roots[0] <= last + 1, "report {} was never made", roots[0]);
-        }
-        assert!(roots.iter().all(|root| *root == roots[0]), "{roots:?} are of several reports");
-        assert!(roots.is_empty() || roots.len() == gns.len());
-        term = acquire(&tic).await;
-        tic.stop().await;
-    }
+    });
+    let last = last.await;
+    killer.join().unwrap();
+    last
 }

@@ -7,14 +7,16 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use fabricast_proto::v1;
 use fabricast_store::{
-    EmbeddedStore, KeyValue, LeaseId, Limits, Snapshot, Store, StoreError, Txn, TxnOutcome, Watch,
+    EmbeddedStore, KeyValue, LeaseId, Limits, Op, Snapshot, Store, StoreError, Txn, TxnOutcome,
+    Watch,
 };
 use fabricast_tic::RunError;
 use tokio::sync::mpsc;
 use tonic::{Code, Status};
 
+use crate::choices::roots;
 use crate::harness::{Tic, endpoint, join, leave, link, reason, registration, switch};
-use crate::{batches, choices};
+use crate::{batches, choices, routes};
 
 #[tokio::test]
 async fn every_acknowledged_join_survives_a_kill() {
@@ -92,6 +94,8 @@ const REFUSES: u8 = 1;
 const LOSES: u8 = 2;
 const WRITES_BUT_SAYS_IT_DID_NOT: u8 = 3;
 const IS_FULL: u8 = 4;
+/// Transactions of reports of choices do not end.
+const KEEPS_CHOICES: u8 = 5;
 
 /// A store whose transactions can fail.
 struct Failing {
@@ -101,6 +105,8 @@ struct Failing {
     read: AtomicU32,
     /// Number of transactions that were refused for lack of space.
     had_no_space: AtomicU32,
+    /// Transactions that succeed before the mode counts.
+    good: AtomicU32,
 }
 
 impl Failing {
@@ -111,6 +117,7 @@ impl Failing {
             mode: AtomicU8::new(WORKS),
             read: AtomicU32::new(0),
             had_no_space: AtomicU32::new(0),
+            good: AtomicU32::new(0),
         })
     }
 
@@ -140,7 +147,17 @@ impl Store for Failing {
             self.had_no_space.fetch_add(1, Ordering::SeqCst);
             return Err(StoreError::NoSpace);
         }
-        if [WORKS, IS_FULL].contains(&mode) {
+        let is_choices = |key: &[u8]| key.starts_with(b"tic/redo/choices/");
+        let of_choices = txn.ops.iter().any(|op| match op {
+            Op::Put { key, .. } | Op::Delete { key } => is_choices(key),
+            Op::DeletePrefix { prefix } => is_choices(prefix),
+        });
+        while of_choices && self.mode.load(Ordering::SeqCst) == KEEPS_CHOICES {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let less = |good: u32| good.checked_sub(1);
+        let is_good = self.good.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
+        if is_good || [WORKS, IS_FULL, KEEPS_CHOICES].contains(&mode) {
             return self.inner.txn(txn).await;
         }
         if mode == REFUSES {
@@ -264,6 +281,86 @@ async fn a_repeated_request_finds_a_write_that_was_not_confirmed() {
     let tic = Tic::on_store(store).await;
     assert_eq!(tic.join("g", 0, "p").await.pn, 0);
     assert_eq!(tic.group("g").await.unwrap().member_count, 1);
+}
+
+/// A report of choices that is written in parts, all with this root.
+fn large_report(number: u64, root: u32) -> v1::RecordRouteChoicesRequest {
+    choices::request(1, number, (1..=2_500).map(|gn| choices::choice(gn, root)).collect())
+}
+
+async fn record(tic: &Tic, report: v1::RecordRouteChoicesRequest) -> Result<(), Status> {
+    let reports = tokio_stream::once(report);
+    choices::client(&tic.address).record_route_choices(reports).await.map(drop)
+}
+
+/// The roots of all choices as the store has them.
+async fn stored_roots(store: &Failing) -> Vec<u32> {
+    let choices = store.inner.range(b"tic/choices/groups/").await.unwrap().entries;
+    let root = |entry: KeyValue| {
+        let text = String::from_utf8(entry.value).unwrap();
+        text.lines().next()?.rsplit(' ').next()?.parse().ok()
+    };
+    choices.into_iter().filter_map(root).collect()
+}
+
+#[tokio::test]
+async fn joins_do_not_wait_for_a_report_of_choices() {
+    let store = Failing::new();
+    let tic = Tic::on_store(Arc::<Failing>::clone(&store)).await;
+    tic.register(0).await;
+    choices::acquire(&tic).await;
+    store.set(KEEPS_CHOICES);
+    let mut report = tokio::spawn({
+        let mut client = choices::client(&tic.address);
+        async move { client.record_route_choices(tokio_stream::once(large_report(1, 7))).await }
+    });
+    for process in ["a", "b", "c"] {
+        tic.join("g", 0, process).await;
+        let waited = tokio::time::timeout(Duration::from_millis(50), &mut report).await;
+        assert!(waited.is_err(), "it is written meanwhile");
+        assert_eq!(roots(&tic).await, Vec::<u32>::new(), "nor do those who read choices");
+    }
+    store.set(WORKS);
+    report.await.unwrap().unwrap();
+    assert_eq!(roots(&tic).await, [7; 2_500]);
+}
+
+#[tokio::test]
+async fn a_report_of_choices_is_whole_wherever_the_store_fails() {
+    for mode in [REFUSES, LOSES, WRITES_BUT_SAYS_IT_DID_NOT] {
+        let store = Failing::new();
+        let tic = Tic::on_store(Arc::<Failing>::clone(&store)).await;
+        tic.register(0).await;
+        choices::acquire(&tic).await;
+        record(&tic, large_report(1, 1)).await.unwrap();
+        let (mut before, mut failed) = (1, 0);
+        for good in 0.. {
+            let root = 2 + good;
+            store.good.store(good, Ordering::SeqCst);
+            store.set(mode);
+            let taken = record(&tic, large_report(u64::from(root), root)).await;
+            store.set(WORKS);
+            let found = roots(&tic).await;
+            assert_eq!(found, stored_roots(&store).await, "{mode} {good}: not what is durable");
+            assert!(found.iter().all(|one| *one == found[0]), "{mode} {good}: half of one");
+            assert_eq!(found.len(), 2_500);
+            assert!(taken.is_err() || found[0] == root, "{mode} {good}: acknowledged");
+            assert!([before, root].contains(&found[0]), "{mode} {good}");
+            if mode == REFUSES && taken.is_err() && found[0] == root {
+                assert!(good > 1, "it was durable");
+            }
+            before = found[0];
+            failed += u32::from(taken.is_err());
+            if taken.is_ok() {
+                break;
+            }
+        }
+        assert!(failed > 3, "{mode}: {failed} failures in one report");
+        record(&tic, large_report(1_000, 1_000)).await.unwrap();
+        assert_eq!(roots(&tic).await, [1_000; 2_500]);
+        tic.stop().await;
+        assert_eq!(roots(&Tic::on_store(store).await).await, [1_000; 2_500]);
+    }
 }
 
 #[tokio::test]
@@ -391,6 +488,12 @@ async fn a_tic_that_starts_without_space_reads_and_frees_and_later_adds_again() 
     client.report_failed_elements(broken).await.unwrap();
     let term = v1::AcquireRouteTermRequest { router: "router".to_owned(), ..Default::default() };
     client.acquire_route_term(term).await.unwrap();
+    // New routes of groups that there are, and the choices behind them.
+    let gn = tic.group("g").await.unwrap().gn;
+    client.report_routes(routes::report(1, gn, 3)).await.unwrap();
+    record(&tic, choices::request(1, 1, vec![choices::choice(gn, 1)])).await.unwrap();
+    check_store_full(&record(&tic, large_report(2, 1)).await.unwrap_err());
+    assert_eq!(roots(&tic).await, [1]);
     let (request_id, group) = ("delete".to_owned(), "other".to_owned());
     client.delete_group(v1::DeleteGroupRequest { request_id, group }).await.unwrap();
     let left = tic.groups().await;

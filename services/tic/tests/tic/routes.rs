@@ -15,7 +15,7 @@ async fn acquire(tic: &Tic) -> u64 {
     tic.client.clone().acquire_route_term(request).await.unwrap().into_inner().term
 }
 
-fn report(term: u64, gn: u64, color: u32) -> v1::ReportRoutesRequest {
+pub(crate) fn report(term: u64, gn: u64, color: u32) -> v1::ReportRoutesRequest {
     let route = v1::Route {
         routed_revision: 1,
         state: v1::RouteState::Routed.into(),

@@ -1,0 +1,234 @@
+//! Keeps the choices of the route service, apart from the writer of the other records.
+//!
+//! Only all choices of a plan together are useful, and that may be a million. Everybody waits for
+//! the writer, but nobody else for choices. So a report becomes durable through a redo log of its
+//! own, whose short transactions stand between those of the writer. One report is taken at a time.
+//!
+//! Invariants
+//! - CHOICE-1: the choices kept are those that the newest acknowledged report left, whole.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use fabricast_groups::ids::Gn;
+use fabricast_rpc::{CallCost, joined};
+use fabricast_store::{Expected, Store, StoreError, Txn, TxnOutcome};
+use tokio::sync::{Mutex, RwLock, RwLockReadGuard};
+
+use crate::domain::choices::text;
+use crate::domain::choices::{ChoiceError, ChoiceRecords, ChoiceReport, Edits, FindGone};
+use crate::domain::route_terms::{GrantedTerm, RouteTermError};
+use crate::error_text::chain;
+use crate::leadership::election::LeaderLease;
+use crate::records::Records;
+use crate::records::keys::{self, LEADER, Puts, RecordsError};
+use crate::records::redo_log::{CHOICES, Written};
+use crate::records::storage::settle_choices;
+use crate::writer::error::{CommitError, WriteError};
+
+/// Bytes of a report that is written also if the store has no space: far less than what the store
+/// has in reserve.
+const MAX_ESSENTIAL_BYTES: usize = 1 << 20;
+/// Bytes that such a report may add to what is kept.
+const MAX_ESSENTIAL_GROWTH: usize = 16 << 10;
+
+/// The choices of one term of a TIC.
+#[derive(Debug)]
+pub(crate) struct ChoiceStore {
+    /// Weak: a call in progress does not keep the file of a TIC open that has ended.
+    store: Weak<dyn Store>,
+    lease: LeaderLease,
+    records: Arc<Records>,
+    route_term: GrantedTerm,
+    choices: RwLock<ChoiceRecords>,
+    /// They may differ from what is durable.
+    in_doubt: AtomicBool,
+    /// Held while a report is taken.
+    reports: Mutex<Reports>,
+}
+
+/// The reports taken so far.
+#[derive(Debug, Default)]
+struct Reports {
+    /// Term and number of the newest.
+    newest: (u64, u64),
+    /// No more reports are taken.
+    is_closed: bool,
+}
+
+impl ChoiceStore {
+    pub(crate) fn new(
+        store: &Arc<dyn Store>,
+        lease: LeaderLease,
+        records: Arc<Records>,
+        route_term: GrantedTerm,
+        stored: text::Texts,
+    ) -> Self {
+        let choices = RwLock::new(ChoiceRecords::new(stored));
+        let (in_doubt, reports) = (AtomicBool::new(false), Mutex::default());
+        let store = Arc::downgrade(store);
+        Self { store, lease, records, route_term, choices, in_doubt, reports }
+    }
+
+    /// Reads the choices that are durable.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError`] if that is not known, and the store cannot be read.
+    pub(crate) async fn read(&self) -> Result<RwLockReadGuard<'_, ChoiceRecords>, WriteError> {
+        if self.in_doubt.load(Ordering::Acquire) {
+            let _reports = self.reports.lock().await;
+            self.settle_doubt().await?;
+        }
+        Ok(self.choices.read().await)
+    }
+
+    /// Takes a report to its end, also if the caller goes away; returns the number of groups that
+    /// have choices then.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError`]; unless the store failed, the report has changed nothing.
+    pub(crate) async fn record(
+        self: &Arc<Self>,
+        report: ChoiceReport,
+    ) -> Result<usize, WriteError> {
+        let this = Arc::clone(self);
+        let taking = async move { this.take(report).await };
+        joined(tokio::spawn(CallCost::current().cover(taking)).await).await
+    }
+
+    /// Ends the report that is being taken, and takes no more.
+    pub(crate) async fn close(&self) {
+        self.reports.lock().await.is_closed = true;
+    }
+
+    async fn take(self: &Arc<Self>, report: ChoiceReport) -> Result<usize, WriteError> {
+        let mut reports = self.reports.lock().await;
+        if reports.is_closed {
+            return Err(WriteError::Stopping);
+        }
+        self.settle_doubt().await?;
+        let (term, newest) = (report.term, self.route_term.get());
+        if term != newest {
+            return Err(RouteTermError::Stale { term, newest }.into());
+        }
+        let fence = (term, report.number);
+        if fence < reports.newest {
+            let (term, number) = reports.newest;
+            return Err(ChoiceError::Stale { term, number }.into());
+        }
+        reports.newest = fence;
+        let (edits, writes) = self.compute(move |this| this.edits(&report)).await?;
+        if let Err(error) = self.write(term, writes).await {
+            self.in_doubt.store(matches!(error, CommitError::Failed(_)), Ordering::Release);
+            return Err(match error {
+                CommitError::Conflict { .. } => {
+                    let newest = self.route_term.get();
+                    RouteTermError::Stale { term, newest }.into()
+                }
+                error => error.write_error(),
+            });
+        }
+        Ok(self.compute(move |this| this.choices.blocking_write().apply(edits)).await)
+    }
+
+    /// Computes on a thread of its own, for the client of this call.
+    async fn compute<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> T {
+        let this = Arc::clone(self);
+        let turn = CallCost::current().turn().await;
+        joined(turn.run(move || work(&this)).await).await
+    }
+
+    /// Returns the changes that a report makes, and the writes of them.
+    fn edits(&self, report: &ChoiceReport) -> Result<(Edits, Writes), ChoiceError> {
+        let choices = self.choices.blocking_read();
+        let gone: &FindGone<'_> = &|groups| {
+            self.records.read(|directory| {
+                let is_gone = |gn: &Gn| directory.group(*gn).is_none();
+                groups.iter().copied().filter(is_gone).collect()
+            })
+        };
+        let has_seen_all = self.records.read(|directory| report.seen >= directory.revision());
+        let edits = choices.edits(report, has_seen_all.then_some(gone))?;
+        let (mut puts, mut bytes, mut freed) = (Puts::new(), 0, 0);
+        for (topic, text) in &edits {
+            let key = text::key(*topic);
+            let before = choices.texts().get(topic);
+            freed += before.map_or(0, |text| key.len() + text.len());
+            bytes += text.as_ref().map_or(0, |text| key.len() + text.len());
+            puts.insert(key, text.as_ref().map(|text| text.as_bytes().to_vec()));
+        }
+        let is_essential =
+            bytes <= MAX_ESSENTIAL_BYTES && bytes <= freed.saturating_add(MAX_ESSENTIAL_GROWTH);
+        Ok((edits, Writes { puts, is_essential }))
+    }
+
+    /// Makes changes durable, as long as a route service holds its term.
+    async fn write(&self, term: u64, writes: Writes) -> Result<(), CommitError> {
+        let Writes { puts, is_essential } = writes;
+        if puts.is_empty() {
+            return Ok(());
+        }
+        let store = &self.store.upgrade().ok_or(CommitError::Refused(StoreError::Closed))?;
+        let lease = &self.lease;
+        let held = Expected::Value(keys::number(term));
+        let held = Txn { essential: is_essential, ..Txn::new() }.when(keys::ROUTE_TERM, held);
+        let outcome = match CHOICES.write(store, lease, held, &puts).await {
+            Ok(Written::Whole) => return Ok(()),
+            // It is durable: until it is carried out, nobody can say that it was refused.
+            Ok(Written::Logged) => {
+                let finished = CHOICES.finish(store, lease, &puts).await;
+                finished.map_err(CommitError::Failed)?
+            }
+            Ok(Written::Conflict { key }) => TxnOutcome::Conflict { key },
+            Err(error) => {
+                let error = CommitError::from(error);
+                if matches!(error, CommitError::Refused(_)) {
+                    // Its first parts. If that fails, the next log is written over them.
+                    let _ = CHOICES.clear(store, lease).await;
+                }
+                return Err(error);
+            }
+        };
+        match outcome {
+            TxnOutcome::Committed { .. } => Ok(()),
+            TxnOutcome::Conflict { key } if key == LEADER => Err(CommitError::Deposed),
+            TxnOutcome::Conflict { key } => {
+                Err(CommitError::Conflict { key: String::from_utf8_lossy(&key).into_owned() })
+            }
+        }
+    }
+
+    /// Reads the choices again if the store failed in the middle of a report.
+    async fn settle_doubt(&self) -> Result<(), WriteError> {
+        if !self.in_doubt.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let store = self.store.upgrade().ok_or(WriteError::Stopping)?;
+        match settle_choices(&store, &self.lease).await {
+            Ok(Some(texts)) => {
+                *self.choices.write().await = ChoiceRecords::new(texts);
+                self.in_doubt.store(false, Ordering::Release);
+                Ok(())
+            }
+            Ok(None) => Err(WriteError::Deposed),
+            Err(RecordsError::Store(error)) => Err(CommitError::from(error).write_error()),
+            Err(error) => {
+                tracing::error!(error = chain(&error), "choices cannot be read");
+                Err(WriteError::StoreSilent)
+            }
+        }
+    }
+}
+
+/// The writes of a report.
+#[derive(Debug)]
+struct Writes {
+    puts: Puts,
+    /// They are made also if the store has no space.
+    is_essential: bool,
+}
