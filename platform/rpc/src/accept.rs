@@ -21,13 +21,14 @@ use tonic::transport::server::TcpIncoming;
 use tracing::{debug, info};
 
 use crate::client_limiter::{ClientLimiter, ConnectionSlot};
-use crate::connection::{AcceptedConnection, Transport, denied, identities_of};
-use crate::identity::{Caller, certificate_expiry};
+use crate::connection::{AcceptedConnection, Transport};
+use crate::identity::Caller;
 use crate::limits::Client;
 use crate::log_budget::LogBudget;
 use crate::network::{Arriving, Connection};
-use crate::open_connections::{OpenConnection, OpenConnections, SWEEP_INTERVAL, ShownCertificate};
+use crate::open_connections::{OpenConnection, OpenConnections, SWEEP_INTERVAL};
 use crate::security::{Loaded, Security};
+use crate::shown_certificate::ShownCertificate;
 
 /// Timeout of a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -219,7 +220,7 @@ impl Acceptor {
             Err(_elapsed) => return self.refuse_from(from, &"no certificate shown in time"),
         };
         let chain = stream.get_ref().1.peer_certificates();
-        let (caller, shown) = match identified(chain, loaded) {
+        let (caller, shown) = match identified(chain, &loaded) {
             Ok(identified) => identified,
             Err(error) => return self.refuse_from(from, &error),
         };
@@ -276,14 +277,8 @@ fn address_of(from: Option<SocketAddr>) -> Client {
 /// The caller that a chain of certificates names.
 fn identified(
     chain: Option<&[CertificateDer<'_>]>,
-    checked_with: Arc<Loaded>,
+    loaded: &Loaded,
 ) -> io::Result<(Caller, ShownCertificate)> {
-    let identities = identities_of(chain)?;
-    let chain: Vec<_> =
-        chain.unwrap_or_default().iter().map(|one| one.clone().into_owned()).collect();
-    let expiries = chain.iter().map(|one| certificate_expiry(one));
-    let expiries: Vec<_> = expiries.collect::<Result<_, _>>().map_err(denied)?;
-    let expires = expiries.into_iter().min().ok_or_else(|| denied("no certificate shown"))?;
-    let shown = ShownCertificate { chain, expires, checked_with, checked: Instant::now() };
-    Ok((Caller::Known(identities), shown))
+    let shown = ShownCertificate::new(chain, Arc::clone(&loaded.clients))?;
+    Ok((Caller::Known(shown.identities()?), shown))
 }

@@ -25,6 +25,7 @@ use crate::local_process::LocalProcess;
 use crate::network::Connection;
 use crate::open_connections::OpenConnection;
 use crate::security::Security;
+use crate::shown_certificate::denied;
 
 /// A connection whose client is known and within its limits.
 #[derive(Debug)]
@@ -76,13 +77,9 @@ impl Connected for AcceptedConnection {
     }
 }
 
-pub(crate) fn identities_of(chain: Option<&[CertificateDer<'_>]>) -> io::Result<Vec<Identity>> {
+fn identities_of(chain: Option<&[CertificateDer<'_>]>) -> io::Result<Vec<Identity>> {
     let first = chain.and_then(<[_]>::first).ok_or_else(|| denied("no certificate shown"))?;
     certificate_identities(first).map_err(denied)
-}
-
-pub(crate) fn denied(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
 /// Connects to a server of the cluster and checks its certificate.

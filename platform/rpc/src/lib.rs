@@ -45,6 +45,7 @@ mod request_bytes;
 mod scheduled_clock;
 mod security;
 mod server;
+mod shown_certificate;
 mod socket;
 mod switch_tls;
 mod topology;

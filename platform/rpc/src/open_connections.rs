@@ -2,9 +2,7 @@
 //!
 //! A connection in use is one with an open call. Of the others, those of the owner with the most of
 //! them are closed first, so that nobody is shut out by connections that are held and not used.
-//! Certificates are checked again while connections stand: an expired or revoked one ends its
-//! connection within [`SWEEP_INTERVAL`], an authority that is trusted no more within
-//! [`CERTIFICATE_AGE`].
+//! Certificates are checked again while connections stand, as [`crate::shown_certificate`] says.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,19 +10,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
-use rustls::CertificateError;
-use rustls::pki_types::{CertificateDer, UnixTime};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::Client;
-use crate::security::{Loaded, Security};
+use crate::security::Security;
+use crate::shown_certificate::{CertificateFault, RECHECK_INTERVAL, ShownCertificate};
 
 /// Interval between two looks at all connections.
-pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// Time after which the certificate of a connection is checked again as a whole. A change of the
-/// authority reaches the parts one after the other, so this leaves them time.
-pub(crate) const CERTIFICATE_AGE: Duration = Duration::from_secs(300);
+pub(crate) const SWEEP_INTERVAL: Duration = RECHECK_INTERVAL;
 /// Time in which a new connection must have sent the beginning of HTTP/2.
 pub(crate) const SILENCE: Duration = Duration::from_secs(5);
 /// Bytes with which HTTP/2 begins.
@@ -62,18 +56,6 @@ enum Phase {
     Handshake,
     Plain,
     Certified(ShownCertificate),
-}
-
-/// The certificate that the client of a connection has shown.
-#[derive(Debug)]
-pub(crate) struct ShownCertificate {
-    /// The client's own and intermediate ones, not empty.
-    pub(crate) chain: Vec<CertificateDer<'static>>,
-    /// When the first of the chain expires.
-    pub(crate) expires: SystemTime,
-    /// The verifier that accepted it, and the time of that.
-    pub(crate) checked_with: Arc<Loaded>,
-    pub(crate) checked: Instant,
 }
 
 /// Use of one connection.
@@ -170,18 +152,14 @@ impl OpenConnection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closed {
     Silent,
-    Expired,
-    Revoked,
-    Untrusted,
+    Certificate(CertificateFault),
 }
 
 impl Closed {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Silent => "nothing came in time",
-            Self::Expired => "its certificate has expired",
-            Self::Revoked => "its certificate was revoked",
-            Self::Untrusted => "its certificate is trusted no more",
+            Self::Certificate(fault) => fault.text(),
         }
     }
 }
@@ -259,7 +237,7 @@ impl OpenConnections {
 
     /// Closes connections that say nothing, and those whose certificate is not good any more.
     pub(crate) fn sweep(&self, security: &Security) -> Vec<(Client, Closed)> {
-        let current = security.current();
+        let current = security.current().map(|loaded| Arc::clone(&loaded.clients));
         let (now, time) = (Instant::now(), SystemTime::now());
         let mut all = self.all.lock();
         let mut closed = Vec::new();
@@ -269,7 +247,7 @@ impl OpenConnections {
                 (Phase::Handshake, _) => None, // it has a timeout of its own
                 _ if is_silent && entry.opened + SILENCE <= now => Some(Closed::Silent),
                 (Phase::Certified(shown), Some(current)) => {
-                    shown.fault(current, now, time, self.certificate_age)
+                    shown.fault(current, now, time, self.certificate_age).map(Closed::Certificate)
                 }
                 (Phase::Certified(_) | Phase::Plain, _) => None,
             };
@@ -282,41 +260,10 @@ impl OpenConnections {
     }
 }
 
-impl ShownCertificate {
-    /// Why it is not good any more.
-    fn fault(
-        &mut self,
-        current: &Arc<Loaded>,
-        now: Instant,
-        time: SystemTime,
-        age: Duration,
-    ) -> Option<Closed> {
-        if self.expires <= time {
-            return Some(Closed::Expired);
-        }
-        let is_old = self.checked + age <= now;
-        if !is_old && Arc::ptr_eq(&self.checked_with, current) {
-            return None;
-        }
-        let (first, others) = self.chain.split_first()?;
-        let checked = current.clients.verify_client_cert(first, others, UnixTime::now());
-        self.checked_with = Arc::clone(current);
-        match checked {
-            Ok(_) => {
-                self.checked = now;
-                None
-            }
-            Err(rustls::Error::InvalidCertificate(CertificateError::Revoked)) => {
-                Some(Closed::Revoked)
-            }
-            Err(_) => is_old.then_some(Closed::Untrusted),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shown_certificate::CERTIFICATE_AGE;
 
     fn at(number: u8) -> Client {
         Client::At([10, 0, 0, number].into())

@@ -20,7 +20,7 @@ use crate::certificates::{
 use crate::identity::{Identity, certificate_identities};
 use crate::limits::{Limits, LiveLimits};
 use crate::network::Network;
-use crate::open_connections::CERTIFICATE_AGE;
+use crate::shown_certificate::CERTIFICATE_AGE;
 
 /// HTTP/2, the only protocol of gRPC.
 const PROTOCOL: &[u8] = b"h2";

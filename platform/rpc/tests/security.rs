@@ -171,6 +171,13 @@ async fn a_call_reaches_only_servers_of_its_role() {
     assert!(ask(&peer).await.is_ok(), "every server says what it is");
 }
 
+/// Asks over a new connection when one has just ended.
+async fn ask_anew(peer: &Peer) -> Result<v1::GetServerInfoResponse, Status> {
+    // This one may still meet the end of the old connection.
+    let _ = ask(peer).await;
+    ask(peer).await
+}
+
 /// A stream that stands until its connection ends.
 async fn watch(peer: &Peer) -> tonic::Streaming<HealthCheckResponse> {
     let mut client = HealthClient::new(peer.channel());
@@ -193,6 +200,7 @@ async fn a_certificate_that_expires_ends_its_connections() {
     let peer = security(&ours, &own).peer(&server.address.to_string()).unwrap();
     let mut stream = watch(&peer).await;
     assert!(is_cut(&mut stream, Duration::from_secs(10)).await);
+    assert!(ask_anew(&peer).await.is_err(), "though TLS would resume its session");
 }
 
 #[tokio::test]
