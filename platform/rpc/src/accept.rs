@@ -279,6 +279,6 @@ fn identified(
     chain: Option<&[CertificateDer<'_>]>,
     loaded: &Loaded,
 ) -> io::Result<(Caller, ShownCertificate)> {
-    let shown = ShownCertificate::new(chain, Arc::clone(&loaded.clients))?;
+    let shown = ShownCertificate::new(chain, loaded.client_verifier())?;
     Ok((Caller::Known(shown.identities()?), shown))
 }

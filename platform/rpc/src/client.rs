@@ -18,7 +18,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use crate::channel::Channel;
-use crate::connection;
+use crate::outgoing_connection;
 use crate::security::Security;
 use fabricast_status::RpcError;
 use fabricast_status::retry_after;
@@ -117,7 +117,7 @@ impl Peer {
                     let security = security.clone();
                     let connect = move |uri: http::Uri| {
                         let is_connected = Arc::clone(&is_connected);
-                        let connecting = connection::connect(uri, security.clone(), role);
+                        let connecting = outgoing_connection::connect(uri, security.clone(), role);
                         async move {
                             let connected = connecting.await;
                             is_connected.store(connected.is_ok(), Ordering::Relaxed);

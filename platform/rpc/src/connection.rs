@@ -1,4 +1,4 @@
-//! Connections: in plain text, or TLS with a certificate at both ends.
+//! Connections of a server: in plain text, or TLS with a certificate at both ends.
 //!
 //! Servers accept TLS connections themselves and not in tonic, which cannot replace its certificate
 //! while it runs.
@@ -6,26 +6,19 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::Uri;
-use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
-use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::{TlsConnector, client, server};
+use tokio_rustls::server;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::transport::server::Connected;
 
 use crate::client_limiter::{ConnectionInfo, ConnectionPermit};
-use crate::identity::{Caller, Identity, Role, certificate_identities};
+use crate::identity::Caller;
 use crate::local_process::LocalProcess;
 use crate::network::Connection;
 use crate::open_connections::OpenConnection;
-use crate::security::Security;
-use crate::shown_certificate::denied;
 
 /// A connection whose client is known and within its limits.
 #[derive(Debug)]
@@ -75,49 +68,6 @@ impl Connected for AcceptedConnection {
         };
         self.permit.info(self.caller.clone(), process, self.open.usage())
     }
-}
-
-fn identities_of(chain: Option<&[CertificateDer<'_>]>) -> io::Result<Vec<Identity>> {
-    let first = chain.and_then(<[_]>::first).ok_or_else(|| denied("no certificate shown"))?;
-    certificate_identities(first).map_err(denied)
-}
-
-/// Connects to a server of the cluster and checks its certificate.
-///
-/// # Errors
-///
-/// The error of the system, or a certificate that is not of this cluster, not for the name of the
-/// server, or not for the role that is called.
-///
-/// - `role`: `None` for any that serves.
-pub(crate) async fn connect(
-    uri: Uri,
-    security: Security,
-    role: Option<Role>,
-) -> io::Result<TokioIo<client::TlsStream<TcpStream>>> {
-    let loaded = security.current().ok_or_else(|| denied("no certificates"))?;
-    let stream = secure(&uri, Arc::clone(&loaded.client)).await?;
-    let identities = identities_of(stream.get_ref().1.peer_certificates())?;
-    let serves = |one: &Identity| role.map_or(one.role.serves(), |role| one.role == role);
-    if !identities.iter().any(serves) {
-        let what = role.map_or("server", Role::word);
-        return Err(denied(format!("{} is no {what}", Caller::Known(identities))));
-    }
-    Ok(TokioIo::new(stream))
-}
-
-/// Connects with TLS and checks that the certificate is for the host of `uri`.
-pub(crate) async fn secure(
-    uri: &Uri,
-    config: Arc<ClientConfig>,
-) -> io::Result<client::TlsStream<TcpStream>> {
-    let host = uri.host().unwrap_or_default();
-    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let name = ServerName::try_from(bare.to_owned())
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-    let stream = TcpStream::connect((bare, uri.port_u16().unwrap_or_default())).await?;
-    stream.set_nodelay(true)?;
-    TlsConnector::from(config).connect(name, stream).await
 }
 
 impl Transport {

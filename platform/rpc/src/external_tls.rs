@@ -1,9 +1,9 @@
 //! TLS to servers of other programs that demand certificates, such as etcd.
 //!
-//! Such a server is checked by its authority and host name; its certificate has no role. In TLS 1.3
-//! a server checks the client's certificate after the handshake, so its refusal arrives with the
-//! first read, where a caller would only see a broken connection. The cause is recorded here, for
-//! the error message.
+//! Such a server is checked by its authority and host name, also while a connection stands; its
+//! certificate has no role. In TLS 1.3 a server checks the client's certificate after the
+//! handshake, so its refusal arrives with the first read, where a caller would only see a broken
+//! connection. The cause is recorded here, for the error message.
 
 use std::fmt;
 use std::io;
@@ -15,14 +15,12 @@ use std::task::{Context, Poll};
 use http::Uri;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
-use tokio_rustls::client::TlsStream;
 
 use crate::certificates::{CertificateFiles, SecurityError, Watched};
-use crate::connection;
-use crate::security::load_client;
+use crate::outgoing_connection::OutgoingConnection;
+use crate::security::{ClientTls, CurrentTls, load_client};
+use crate::shown_certificate::CERTIFICATE_AGE;
 
 /// Client certificates for servers of other programs; cloning it is cheap.
 #[derive(Clone, Debug)]
@@ -30,7 +28,7 @@ pub struct ExternalTls(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    certificates: Watched<ClientConfig>,
+    certificates: Watched<ClientTls>,
     fault: Mutex<Option<String>>,
 }
 
@@ -61,9 +59,10 @@ impl ExternalTls {
     ///
     /// The error of the system, or an invalid certificate of the server.
     pub async fn connect(self, uri: Uri) -> io::Result<TokioIo<MonitoredStream>> {
-        let config = self.0.certificates.current();
+        let shared = Arc::clone(&self.0);
+        let current: CurrentTls = Box::new(move || shared.certificates.current());
         let server = uri.authority().map(ToString::to_string).unwrap_or_default();
-        match connection::secure(&uri, config).await {
+        match OutgoingConnection::open(&uri, current, CERTIFICATE_AGE).await {
             Ok(stream) => Ok(TokioIo::new(MonitoredStream {
                 stream,
                 server,
@@ -126,7 +125,7 @@ impl ExternalTls {
 
 /// A connection that records whether its server refuses the client's certificate.
 pub struct MonitoredStream {
-    stream: TlsStream<TcpStream>,
+    stream: OutgoingConnection,
     server: String,
     servers: ExternalTls,
     phase: Phase,

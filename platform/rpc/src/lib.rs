@@ -40,6 +40,7 @@ mod network;
 mod on_behalf;
 mod open_connections;
 mod open_files;
+mod outgoing_connection;
 mod peers;
 mod request_bytes;
 mod scheduled_clock;

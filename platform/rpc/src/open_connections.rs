@@ -237,7 +237,7 @@ impl OpenConnections {
 
     /// Closes connections that say nothing, and those whose certificate is not good any more.
     pub(crate) fn sweep(&self, security: &Security) -> Vec<(Client, Closed)> {
-        let current = security.current().map(|loaded| Arc::clone(&loaded.clients));
+        let current = security.current().map(|loaded| loaded.client_verifier());
         let (now, time) = (Instant::now(), SystemTime::now());
         let mut all = self.all.lock();
         let mut closed = Vec::new();

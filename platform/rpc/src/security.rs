@@ -20,7 +20,7 @@ use crate::certificates::{
 use crate::identity::{Identity, certificate_identities};
 use crate::limits::{Limits, LiveLimits};
 use crate::network::Network;
-use crate::shown_certificate::CERTIFICATE_AGE;
+use crate::shown_certificate::{CERTIFICATE_AGE, Verifier};
 
 /// HTTP/2, the only protocol of gRPC.
 const PROTOCOL: &[u8] = b"h2";
@@ -43,11 +43,29 @@ pub struct Security {
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) server: Arc<ServerConfig>,
-    pub(crate) client: Arc<ClientConfig>,
+    client: Arc<ClientTls>,
     /// Checks the certificates of clients.
-    pub(crate) clients: Arc<dyn ClientCertVerifier>,
+    clients: Arc<dyn ClientCertVerifier>,
     identities: Vec<Identity>,
 }
+
+impl Loaded {
+    /// Checks the certificates of clients.
+    pub(crate) fn client_verifier(&self) -> Verifier {
+        Verifier::Clients(Arc::clone(&self.clients))
+    }
+}
+
+/// TLS settings of a client.
+#[derive(Debug)]
+pub(crate) struct ClientTls {
+    pub(crate) config: Arc<ClientConfig>,
+    /// Checks the certificates of servers; `config` has it, too.
+    pub(crate) servers: Arc<WebPkiServerVerifier>,
+}
+
+/// Gives the TLS settings of a client as its files have them now.
+pub(crate) type CurrentTls = Box<dyn Fn() -> Arc<ClientTls> + Send + Sync>;
 
 impl Security {
     /// Plain text, for a single machine or an isolated network.
@@ -91,8 +109,8 @@ impl Security {
         self.limits.set(limits);
     }
 
-    /// Sets the time after which the certificate of a connection to this process's servers is
-    /// checked again, 5 minutes if it is not set. Expiry and revocation count at once.
+    /// Sets the time after which the certificate at the other end of a connection is checked again,
+    /// 5 minutes if it is not set. Expiry and revocation count at once.
     #[must_use]
     pub fn with_certificate_age(mut self, age: Duration) -> Self {
         self.certificate_age = Some(age);
@@ -131,6 +149,12 @@ impl Security {
     #[must_use]
     pub fn identities(&self) -> Vec<Identity> {
         self.current().map(|loaded| loaded.identities.clone()).unwrap_or_default()
+    }
+
+    /// The settings for calls, and their later changes; `None` with plain text.
+    pub(crate) fn client_tls(&self) -> Option<CurrentTls> {
+        let certificates = Arc::clone(self.certificates.as_ref()?);
+        Some(Box::new(move || Arc::clone(&certificates.current().client)))
     }
 
     /// The certificates in force; `None` with plain text.
@@ -192,7 +216,7 @@ pub(crate) fn server_config(
 }
 
 /// TLS settings of a client: its certificate, and the authority to trust.
-pub(crate) fn load_client(files: &CertificateFiles) -> Result<ClientConfig, SecurityError> {
+pub(crate) fn load_client(files: &CertificateFiles) -> Result<ClientTls, SecurityError> {
     let roots = Arc::new(authorities(&files.authority)?);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut servers = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider));
@@ -205,11 +229,11 @@ pub(crate) fn load_client(files: &CertificateFiles) -> Result<ClientConfig, Secu
     let mut client = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])
         .map_err(|source| unfit(files, source))?
-        .with_webpki_verifier(servers)
+        .with_webpki_verifier(Arc::clone(&servers))
         .with_client_auth_cert(certificates(&files.certificate)?, private_key(&files.key)?)
         .map_err(|source| unfit(files, source))?;
     client.alpn_protocols = vec![PROTOCOL.to_vec()];
-    Ok(client)
+    Ok(ClientTls { config: Arc::new(client), servers })
 }
 
 fn unfit(files: &CertificateFiles, source: rustls::Error) -> SecurityError {

@@ -8,7 +8,8 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_rpc::{
-    Authority, BoundServer, CertificateFiles, Credentials, Peer, Security, Services, reason_of,
+    Authority, BoundServer, CertificateFiles, Channel, Credentials, ExternalTls, Peer, Security,
+    Services, reason_of,
 };
 use fabricast_telemetry::metrics::CERTIFICATE_EXPIRY;
 use http_body_util::{BodyStream, Full, StreamBody};
@@ -17,6 +18,7 @@ use time::OffsetDateTime;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
+use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
@@ -52,6 +54,11 @@ fn write(folder: &Path, authority: &Authority, own: &Credentials) -> Certificate
         certificate: folder.join("cert.pem"),
         key: folder.join("key.pem"),
     };
+    write_to(&files, authority, own);
+    files
+}
+
+fn write_to(files: &CertificateFiles, authority: &Authority, own: &Credentials) {
     for (path, text) in [
         (&files.authority, &authority.credentials().certificate),
         (&files.certificate, &own.certificate),
@@ -61,7 +68,6 @@ fn write(folder: &Path, authority: &Authority, own: &Credentials) -> Certificate
         std::fs::write(&fresh, text).expect("room");
         std::fs::rename(&fresh, path).expect("room");
     }
-    files
 }
 
 fn security(authority: &Authority, own: &Credentials) -> Security {
@@ -180,14 +186,18 @@ async fn ask_anew(peer: &Peer) -> Result<v1::GetServerInfoResponse, Status> {
 
 /// A stream that stands until its connection ends.
 async fn watch(peer: &Peer) -> tonic::Streaming<HealthCheckResponse> {
-    let mut client = HealthClient::new(peer.channel());
+    watch_over(peer.channel()).await
+}
+
+async fn watch_over(channel: Channel) -> tonic::Streaming<HealthCheckResponse> {
+    let mut client = HealthClient::new(channel);
     let watching = client.watch(HealthCheckRequest::default()).await.expect("it serves");
     let mut stream = watching.into_inner();
     assert!(stream.message().await.expect("it serves").is_some());
     stream
 }
 
-/// True if the server ends a stream in time.
+/// True if the connection of a stream ends in time.
 async fn is_cut(stream: &mut tonic::Streaming<HealthCheckResponse>, limit: Duration) -> bool {
     tokio::time::timeout(limit, stream.message()).await.is_ok_and(|ended| ended.is_err())
 }
@@ -240,6 +250,94 @@ async fn a_standing_connection_is_checked_again_when_it_is_old() {
     assert!(!is_cut(&mut stream, 2 * age).await, "its authority is trusted");
     write(folder.path(), &new, &issue(&new, "tic/a", &["127.0.0.1"]));
     assert!(is_cut(&mut stream, 5 * age).await);
+}
+
+#[tokio::test]
+async fn a_client_ends_the_connection_to_a_server_whose_certificate_expires() {
+    let ours = authority();
+    let own = issue_until(&ours, "tic/a", &["127.0.0.1"], DAY + time::Duration::seconds(4));
+    let server = serve(security(&ours, &own));
+    let peer = security(&ours, &issue(&ours, "admin/a", &[]));
+    let peer = peer.peer(&server.address.to_string()).unwrap();
+    let mut stream = watch(&peer).await;
+    assert!(is_cut(&mut stream, Duration::from_secs(10)).await);
+    let refused = ask_anew(&peer).await.unwrap_err();
+    assert!(format!("{refused:?}").contains("InvalidCertificate"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_client_ends_the_connection_to_a_server_whose_certificate_is_revoked() {
+    let (ours, folder) = (authority(), TempDir::new().unwrap());
+    let stolen = issue(&ours, "tic/a", &["127.0.0.1"]);
+    let server = serve(security(&ours, &stolen));
+    let files = write(folder.path(), &ours, &issue(&ours, "admin/a", &[]));
+    let peer = Security::mutual(files.clone()).unwrap();
+    let peer = peer.peer(&server.address.to_string()).unwrap();
+    let mut stream = watch(&peer).await;
+    let (another, now) = (issue(&ours, "tic/b", &[]), OffsetDateTime::now_utc());
+    let list = ours.revoke(&another.certificate, None, now).unwrap();
+    std::fs::write(files.revocations(), &list).unwrap();
+    assert!(!is_cut(&mut stream, Duration::from_secs(3)).await, "another one is revoked");
+    let list = ours.revoke(&stolen.certificate, Some(&list), now).unwrap();
+    std::fs::write(files.revocations(), &list).unwrap();
+    assert!(is_cut(&mut stream, Duration::from_secs(10)).await);
+    let refused = ask_anew(&peer).await.unwrap_err();
+    assert!(format!("{refused:?}").contains("InvalidCertificate"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_client_ends_the_connection_to_a_server_of_a_former_authority() {
+    let (old, new) = (authority(), authority());
+    let (servers, clients) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let files = write(servers.path(), &old, &issue(&old, "tic/a", &["127.0.0.1"]));
+    let server = serve(Security::mutual(files).unwrap());
+    let files = write(clients.path(), &old, &issue(&old, "admin/a", &[]));
+    let age = Duration::from_secs(2);
+    let peer = Security::mutual(files).unwrap().with_certificate_age(age);
+    let peer = peer.peer(&server.address.to_string()).unwrap();
+    let mut stream = watch(&peer).await;
+    // The server has 5 minutes for its own check.
+    write(servers.path(), &new, &issue(&new, "tic/a", &["127.0.0.1"]));
+    assert!(!is_cut(&mut stream, 2 * age).await, "the client trusts the former authority");
+    write(clients.path(), &new, &issue(&new, "admin/a", &[]));
+    assert!(is_cut(&mut stream, 5 * age).await);
+    assert!(ask_anew(&peer).await.is_ok(), "the next connection is one of the new authority");
+}
+
+#[tokio::test]
+async fn a_client_keeps_a_connection_whose_certificate_stays_good() {
+    let ours = authority();
+    let server = serve(security(&ours, &issue(&ours, "tic/a", &["127.0.0.1"])));
+    let peer = security(&ours, &issue(&ours, "admin/a", &[]));
+    let peer = peer.with_certificate_age(Duration::from_millis(500));
+    let peer = peer.peer(&server.address.to_string()).unwrap();
+    let mut stream = watch(&peer).await;
+    for _ in 0..5 {
+        assert!(!is_cut(&mut stream, Duration::from_secs(1)).await, "each check succeeds");
+        assert!(ask(&peer).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_connection_to_another_program_ends_when_its_certificate_is_revoked() {
+    let (ours, folder) = (authority(), TempDir::new().unwrap());
+    let stolen = issue(&ours, "tic/a", &["127.0.0.1"]);
+    let server = serve(security(&ours, &stolen));
+    let files = CertificateFiles::in_folder(folder.path());
+    write_to(&files, &ours, &issue(&ours, "tic/b", &[]));
+    let servers = ExternalTls::new(folder.path()).unwrap();
+    let address = server.address.to_string();
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+    let connecting = servers.clone();
+    let connect = move |uri| connecting.clone().connect(uri);
+    let channel = endpoint.connect_with_connector_lazy(tower::service_fn(connect));
+    let mut stream = watch_over(Channel::new(channel, address.into())).await;
+    assert_eq!(servers.fault(), None);
+    let list = ours.revoke(&stolen.certificate, None, OffsetDateTime::now_utc()).unwrap();
+    std::fs::write(files.revocations(), list).unwrap();
+    assert!(is_cut(&mut stream, Duration::from_secs(10)).await);
+    let fault = servers.fault().expect("it is named");
+    assert!(fault.ends_with("invalid peer certificate: Revoked"), "{fault}");
 }
 
 /// Sends a frame of 4 MiB, of which only the first half comes, and waits for the answer.
