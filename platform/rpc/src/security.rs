@@ -201,7 +201,7 @@ pub(crate) fn client_verifier(
 }
 
 /// TLS settings of a server with these certificates.
-pub(crate) fn server_config(
+fn server_config(
     files: &CertificateFiles,
     clients: Arc<dyn ClientCertVerifier>,
 ) -> Result<ServerConfig, SecurityError> {
@@ -213,6 +213,17 @@ pub(crate) fn server_config(
         .with_client_cert_verifier(clients)
         .with_single_cert(chain, key)
         .map_err(|source| unfit(files, source))
+}
+
+/// TLS settings of a server that does not look at certificates itself: each connection shows its
+/// own, as a resumed session would hide that it has expired meanwhile.
+pub(crate) fn unresumed_config(
+    files: &CertificateFiles,
+    demand: Demand,
+) -> Result<ServerConfig, SecurityError> {
+    let mut config = server_config(files, client_verifier(files, demand)?)?;
+    config.send_tls13_tickets = 0;
+    Ok(config)
 }
 
 /// TLS settings of a client: its certificate, and the authority to trust.

@@ -11,7 +11,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::certificates::{CertificateFiles, SecurityError, Watched};
-use crate::security::{Demand, client_verifier, server_config};
+use crate::security::{Demand, unresumed_config};
 
 /// Certificates for connections of switches; cloning it is cheap.
 #[derive(Clone, Debug)]
@@ -25,9 +25,7 @@ impl SwitchTls {
     ///
     /// [`SecurityError`] names the file and what is wrong with it.
     pub fn new(folder: &Path) -> Result<Self, SecurityError> {
-        let load = |files: &CertificateFiles| {
-            server_config(files, client_verifier(files, Demand::Required)?)
-        };
+        let load = |files: &CertificateFiles| unresumed_config(files, Demand::Required);
         Ok(Self(Arc::new(Watched::new(CertificateFiles::in_folder(folder), load)?)))
     }
 

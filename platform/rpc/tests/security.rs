@@ -2,19 +2,27 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_rpc::{
-    Authority, BoundServer, CertificateFiles, Channel, Credentials, ExternalTls, Peer, Security,
-    Services, reason_of,
+    Authority, BoundServer, BrowserTls, CertificateFiles, Channel, Credentials, ExternalTls, Peer,
+    Security, Services, reason_of,
 };
 use fabricast_telemetry::metrics::CERTIFICATE_EXPIRY;
 use http_body_util::{BodyStream, Full, StreamBody};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::version::TLS13;
+use rustls::{ClientConfig, HandshakeKind, RootCertStore};
 use tempfile::TempDir;
 use time::OffsetDateTime;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
@@ -338,6 +346,47 @@ async fn a_connection_to_another_program_ends_when_its_certificate_is_revoked() 
     assert!(is_cut(&mut stream, Duration::from_secs(10)).await);
     let fault = servers.fault().expect("it is named");
     assert!(fault.ends_with("invalid peer certificate: Revoked"), "{fault}");
+}
+
+/// The kind of a handshake with a server for browsers, once the client has what came after it.
+async fn handshake_kind(tls: &BrowserTls, client: &TlsConnector) -> Option<HandshakeKind> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let serving = async {
+        let (stream, _) = listener.accept().await.expect("a connection");
+        let (mut stream, _) = tls.accept(stream).await.expect("a handshake");
+        stream.write_all(b"x").await.expect("it is read");
+        stream.flush().await.expect("it is read");
+        stream.get_ref().1.handshake_kind()
+    };
+    let calling = async {
+        let stream = TcpStream::connect(address).await.expect("it listens");
+        let name = ServerName::try_from("127.0.0.1").expect("an address");
+        let mut stream = client.connect(name, stream).await.expect("a handshake");
+        stream.read_u8().await.expect("it is written")
+    };
+    let (kind, _) = tokio::join!(serving, calling);
+    kind
+}
+
+#[tokio::test]
+async fn a_browser_shows_its_certificate_with_every_connection() {
+    let (ours, folder) = (authority(), TempDir::new().unwrap());
+    let files = CertificateFiles::in_folder(folder.path());
+    write_to(&files, &ours, &issue(&ours, "tic/a", &["127.0.0.1"]));
+    let tls = BrowserTls::new(folder.path()).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(&files.authority).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let client = TlsConnector::from(Arc::new(config));
+    for _ in 0..2 {
+        assert_eq!(handshake_kind(&tls, &client).await, Some(HandshakeKind::Full));
+    }
 }
 
 /// Sends a frame of 4 MiB, of which only the first half comes, and waits for the answer.
