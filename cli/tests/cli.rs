@@ -56,3 +56,5 @@ mod standby;
 mod support;
 #[path = "cli/traces.rs"]
 mod traces;
+#[path = "cli/unbound_calls.rs"]
+mod unbound_calls;

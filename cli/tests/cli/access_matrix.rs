@@ -1,8 +1,9 @@
-//! Every call in every role, over certificates: a role that may not make a call is refused, and one
-//! that is bound to its own objects is served with them and refused with those of another party.
+//! Every call in every role, over certificates: a role that may not make a call is refused, one
+//! that is bound to its own objects is served with them and refused with those of another party,
+//! and one that may use the objects of all parties has the outcome that `unbound_calls` says.
 //!
 //! The rows are those of `platform/rpc/src/access.rs`, which a test there compares with the API: a
-//! call without a row fails there, one that is bound and has no request here fails here.
+//! call without a row fails there, one without a request for a role that may make it fails here.
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
@@ -19,11 +20,12 @@ use tonic::{Code, Request, Status};
 use crate::calls::{Objects, Place, encoded, mixed, request};
 use crate::certificates::{Parts, issue};
 use crate::support::own_host;
+use crate::unbound_calls::{AllObjects, Expected, Unbound, unbound};
 
 /// A call that has not ended by then has been let in: it waits for something.
 const LET_IN: Duration = Duration::from_millis(400);
-/// Timeout of a call that has to be refused.
-const REFUSED: Duration = Duration::from_secs(20);
+/// Timeout of a call that has to end.
+const ENDED: Duration = Duration::from_secs(20);
 
 /// Outcome of a call.
 #[derive(Debug)]
@@ -38,9 +40,6 @@ enum Outcome {
 impl Outcome {
     /// True if the caller was told that it may not do this, as the call tells it.
     fn is_forbidden(&self, access: &Access) -> bool {
-        let has = |bytes: &[u8], text: &str| {
-            bytes.windows(text.len()).any(|window| window == text.as_bytes())
-        };
         match (self, access.call) {
             (Self::Refused(status), "GetGroup" | "GetJob" | "DeleteJob" | "GetCollective")
                 if status.code() == Code::NotFound =>
@@ -65,17 +64,47 @@ impl Outcome {
             (Self::Answered(_) | Self::LetIn, _) => false,
         }
     }
+
+    /// True if the call has ended so.
+    fn is(&self, expected: &Expected) -> bool {
+        match (self, expected) {
+            (Self::Answered(bytes), Expected::Told(text)) => has(bytes, text),
+            (Self::Answered(_), Expected::Done) | (Self::LetIn, Expected::Waits) => true,
+            (Self::Refused(status), Expected::Refused(reason)) => {
+                reason_of(status).as_deref() == Some(*reason)
+            }
+            _ => false,
+        }
+    }
 }
 
-/// A cluster, and who calls it.
+fn has(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+/// A cluster, and the objects of those who call it.
 struct Matrix {
     parts: Parts,
     pool: DescriptorPool,
-    term: u64,
     /// Entries reserved for the tenant `acme`, and those for `other`.
     reservations: [u64; 2],
-    /// Place of a member, whose group has its agent in the process of `operating-agent`.
-    place: Place,
+    objects: AllObjects,
+}
+
+/// The certificate of another party of the same roles, where there is one.
+fn stranger(who: &str) -> &str {
+    match who {
+        "operating-agent" => "operating-agent-b",
+        "router" => "router-b",
+        "switch-agent" => "switch-agent-b",
+        "agent-and-router" => "agent-and-router-b",
+        who => who,
+    }
+}
+
+/// The row of a call whose name no other service has.
+fn named(call: &str) -> Access {
+    access_table().find(|access| access.call == call).unwrap()
 }
 
 /// Certificates with two roles, and their folders.
@@ -124,9 +153,9 @@ impl Matrix {
             tenant: "acme",
             reservation: self.reservations[0],
             // An older term is given back already, and the route service keeps its own.
-            term: self.term - u64::from(access.call == "ReleaseRouteTerm"),
+            term: self.objects.term - u64::from(access.call == "ReleaseRouteTerm"),
             probe_first: true,
-            place: self.place,
+            place: self.objects.place,
         };
         let other = match (access.bound, role) {
             (Bound::Member, Role::Tenant | Role::TenantAdministrator) => {
@@ -139,25 +168,24 @@ impl Matrix {
                 endpoint: "node001 HCA-1",
                 tenant: "other",
                 reservation: self.reservations[1],
-                term: self.term,
+                term: self.objects.term,
                 probe_first: false,
-                place: self.place,
+                place: self.objects.place,
             },
         };
         // Another's term is named by another's certificate, and so is another's endpoint.
-        let stranger = match access.bound {
-            Bound::Term => "router-b",
-            Bound::Endpoint | Bound::Agent => "operating-agent-b",
+        let caller = match access.bound {
+            Bound::Term | Bound::Endpoint | Bound::Agent => stranger(who),
             _ => who,
         };
         let told = format!("{}/{} by {who}", access.service, access.call);
-        let outcome = self.call(stranger, access, &request(access, &other), REFUSED).await;
+        let outcome = self.call(caller, access, &request(access, &other), ENDED).await;
         assert!(outcome.is_forbidden(access), "{told}, another's: {outcome:?}");
         // A list with one object of another party is refused, wherever it stands.
         let [ours, theirs] = [&own, &other].map(|objects| request(access, objects));
         for (first, second) in [(&ours, &theirs), (&theirs, &ours)] {
             let Some(mixed) = mixed(first, second) else { continue };
-            let outcome = self.call(stranger, access, &mixed, REFUSED).await;
+            let outcome = self.call(caller, access, &mixed, ENDED).await;
             assert!(outcome.is_forbidden(access), "{told}, a mixed list: {outcome:?}");
         }
         // These lists leave out what is of others.
@@ -170,48 +198,91 @@ impl Matrix {
 }
 
 impl Matrix {
+    /// Makes one call, and checks its outcome.
+    async fn check(&self, who: &str, access: &Access, request: &Value, expected: &Expected) {
+        let limit = if matches!(expected, Expected::Waits) { LET_IN } else { ENDED };
+        let outcome = self.call(who, access, request, limit).await;
+        let told = format!("{}/{} by {who} with {request}", access.service, access.call);
+        assert!(outcome.is(expected), "{told}, not {expected:?}: {outcome:?}");
+    }
+
+    /// Makes a call with objects of other parties, in a role that may use them.
+    ///
+    /// - `who`: folder of the certificate, which has the role.
+    async fn unbound(&self, who: &str, access: &Access) {
+        let who = stranger(who);
+        match unbound(access, &self.objects) {
+            Unbound::NoObject(why) => {
+                let outcome = self.call(who, access, &json!({}), LET_IN).await;
+                let is_forbidden = outcome.is(&Expected::Refused("NOT_PERMITTED"));
+                let told = format!("{}/{} by {who}", access.service, access.call);
+                assert!(!is_forbidden, "{told}, where {why}: {outcome:?}");
+            }
+            Unbound::Requests(requests) => {
+                for (request, expected) in requests {
+                    self.check(who, access, &request, &expected).await;
+                }
+            }
+        }
+    }
+
     /// Makes one call with a certificate that has these roles.
     async fn row(&self, who: &str, roles: &[Role], access: &Access) {
         let mut may = roles.iter().filter(|role| access.roles.contains(role));
         let is_bound = may.clone().all(|role| access.bound.binds(*role));
-        if let Some(role) = may.next().filter(|_| is_bound) {
-            self.bound(who, *role, access).await;
-            return;
+        match may.next() {
+            Some(role) if is_bound => self.bound(who, *role, access).await,
+            Some(_) => self.unbound(who, access).await,
+            None => {
+                self.check(who, access, &json!({}), &Expected::Refused("NOT_PERMITTED")).await;
+            }
         }
-        let may = roles.iter().any(|role| access.roles.contains(role));
-        let limit = if may { LET_IN } else { REFUSED };
-        let outcome = self.call(who, access, &json!({}), limit).await;
-        let forbidden = matches!(&outcome, Outcome::Refused(status)
-            if reason_of(status).as_deref() == Some("NOT_PERMITTED"));
-        let told = format!("{}/{} by {who}", access.service, access.call);
-        assert_eq!(forbidden, !may, "{told}: {outcome:?}");
+    }
+
+    /// A route service that takes the term over deposes the one that held it, which may name
+    /// neither the new term nor its own from then on.
+    async fn check_take_over(&self) {
+        let take_over = json!({ "router": "matrix", "takeOver": true });
+        self.check("router-b", &named("AcquireRouteTerm"), &take_over, &Expected::Done).await;
+        let term = self.objects.term;
+        for (term, reason) in [(term + 1, "NOT_PERMITTED"), (term, "STALE_TERM")] {
+            let renew = json!({ "router": "matrix", "term": term });
+            let expected = Expected::Refused(reason);
+            self.check("router", &named("RenewRouteTerm"), &renew, &expected).await;
+        }
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_role_makes_its_calls_with_its_own_objects_and_no_others() {
-    let parts = Parts::start();
+/// Issues certificates of parties that have no part in the cluster, and of two roles each.
+fn issue_further(parts: &Parts) {
     let host = own_host().to_string();
-    issue(&parts.sandbox, "router-b", &["router/b"], &[&host]);
-    issue(&parts.sandbox, "operating-agent-b", &["operating-agent/node002"], &[&host]);
-    issue(&parts.sandbox, PAIRS[0].0, &["reader/rita", "tenant/acme"], &[]);
-    let agent = ["operating-agent/node001", "operating-agent/gpu042", "router/a"];
-    issue(&parts.sandbox, PAIRS[1].0, &agent, &[&host]);
-    for (who, group) in [("tenant", "acme/1"), ("admin", "rows/1")] {
-        for node in ["node001", "gpu042"] {
-            let join = ["group", "join", group, "--node", node];
-            parts.wait(who, &join, &parts.agents, |_| true);
-        }
+    let here = [host.as_str()];
+    for (folder, identities) in [
+        ("router-b", &["router/b"][..]),
+        ("operating-agent-b", &["operating-agent/node002"]),
+        ("operating-agent-c", &["operating-agent/node004"]),
+        ("switch-agent-b", &["switch-agent/spare"]),
+        ("agent-and-router-b", &["operating-agent/node002", "router/b"]),
+        (PAIRS[1].0, &["operating-agent/node001", "operating-agent/gpu042", "router/a"]),
+    ] {
+        issue(&parts.sandbox, folder, identities, &here);
     }
+    issue(&parts.sandbox, PAIRS[0].0, &["reader/rita", "tenant/acme"], &[]);
+}
+
+/// Waits until all groups are routed; returns the term of the route service.
+fn term_when_settled(parts: &Parts) -> u64 {
     let term = std::cell::Cell::new(0);
     parts.wait("admin", &["route", "status"], &parts.router, |status| {
         let found = status["fence"]["term"].as_str().and_then(|term| term.parse().ok());
         term.set(found.unwrap_or(0));
         status["settled"] == true && term.get() > 0
     });
-    let pool = DescriptorPool::decode(FILE_DESCRIPTOR_SET).unwrap();
-    let reservations = parts.give_to_tenants();
-    let group = parts.json("admin", &["group", "show", "acme/1"], &parts.tic);
+    term.get()
+}
+
+/// Place of the member on `node001` of a group.
+fn place_in(group: &Value) -> Place {
     let number = |value: &Value| {
         value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{group}"))
     };
@@ -219,8 +290,48 @@ async fn every_role_makes_its_calls_with_its_own_objects_and_no_others() {
     let member = members.iter().find(|member| member["node"] == "node001").unwrap();
     // JSON leaves out what is zero.
     let pn = member.get("pn").map_or(0, &number);
-    let place = Place { gn: number(&group["gn"]), epoch: number(&group["epoch"]), pn };
-    let matrix = Matrix { parts, pool, term: term.get(), reservations, place };
+    Place { gn: number(&group["gn"]), epoch: number(&group["epoch"]), pn }
+}
+
+impl Matrix {
+    /// Starts a cluster in which several parties have objects.
+    async fn start() -> Self {
+        let parts = Parts::start();
+        issue_further(&parts);
+        for (who, group, nodes) in [
+            ("tenant", "acme/1", &["node001", "gpu042"][..]),
+            ("admin", "rows/1", &["node001", "gpu042"]),
+            ("admin", "third/gone", &["node001"]),
+        ] {
+            for node in nodes {
+                let join = ["group", "join", group, "--node", node];
+                parts.wait(who, &join, &parts.agents, |_| true);
+            }
+        }
+        let term = term_when_settled(&parts);
+        let reservations = parts.give_to_tenants();
+        let reservation = parts.give_to("third", "rows/1");
+        let group = parts.json("admin", &["group", "show", "acme/1"], &parts.tic);
+        let agent_node = group["agentNode"].as_str().unwrap().to_owned();
+        let objects = AllObjects { term, reservation, place: place_in(&group), agent_node };
+        let pool = DescriptorPool::decode(FILE_DESCRIPTOR_SET).unwrap();
+        let matrix = Self { parts, pool, reservations, objects };
+        let node = json!({
+            "name": "node004", "address": "127.0.0.1:1", "endpoints": ["node004 HCA-1"],
+        });
+        for (who, call, request) in [
+            ("operating-agent-c", "RegisterNode", json!({ "node": node, "startId": 1 })),
+            ("switch-agent-b", "ReportFailedElements", json!({ "reporter": "spare" })),
+        ] {
+            matrix.check(who, &named(call), &request, &Expected::Done).await;
+        }
+        matrix
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_role_makes_its_calls_with_its_own_objects_and_those_that_it_may_use() {
+    let matrix = Matrix::start().await;
     for access in access_table() {
         for role in Role::ALL {
             matrix.row(role.word(), &[role], &access).await;
@@ -229,4 +340,5 @@ async fn every_role_makes_its_calls_with_its_own_objects_and_no_others() {
             matrix.row(who, &roles, &access).await;
         }
     }
+    matrix.check_take_over().await;
 }

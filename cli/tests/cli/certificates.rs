@@ -129,24 +129,30 @@ impl Parts {
     /// Gives jobs, collectives, a quota and a reservation to the tenants `acme` and `other`, whose
     /// groups are `acme/1` and `rows/1`; returns the numbers of the reservations.
     pub(crate) fn give_to_tenants(&self) -> [u64; 2] {
-        let answer = |arguments: &[&str]| self.json("admin", arguments, &self.tic);
-        let entries = ["--entries", "1", "--endpoints", "node001 HCA-1"];
-        let reserve = |tenant: &str| {
-            answer(&[&["collective", "reserve", "--tenant", tenant], &entries[..]].concat())
-        };
         // It has the number 0, which is that of a request without one.
-        reserve("nobody");
-        [("acme", "acme/1"), ("other", "rows/1")].map(|(tenant, group)| {
-            for name in ["kept", "gone"] {
-                answer(&["job", "allocate", &format!("{tenant}/{name}"), "--nodes", "1"]);
-                let collective = format!("{tenant}-{name}");
-                let of = ["--group", group, "--tenant", tenant];
-                answer(&[&["collective", "create", &collective], &of[..]].concat());
-            }
-            answer(&["collective", "quota", "--tenant", tenant, "--collectives", "9"]);
-            let reserved = reserve(tenant);
-            reserved["reservation"]["id"].as_u64().expect("a number")
-        })
+        self.reserve_entry("nobody");
+        [("acme", "acme/1"), ("other", "rows/1")].map(|(tenant, group)| self.give_to(tenant, group))
+    }
+
+    /// Gives jobs, collectives of a group, a quota and a reservation to a tenant; returns the
+    /// number of the reservation.
+    pub(crate) fn give_to(&self, tenant: &str, group: &str) -> u64 {
+        let give = |arguments: &[&str]| self.json("admin", arguments, &self.tic);
+        for name in ["kept", "gone"] {
+            give(&["job", "allocate", &format!("{tenant}/{name}"), "--nodes", "1"]);
+            let collective = format!("{tenant}-{name}");
+            let of = ["--group", group, "--tenant", tenant];
+            give(&[&["collective", "create", &collective], &of[..]].concat());
+        }
+        give(&["collective", "quota", "--tenant", tenant, "--collectives", "9"]);
+        let reserved = self.reserve_entry(tenant);
+        reserved["reservation"]["id"].as_u64().expect("a number")
+    }
+
+    fn reserve_entry(&self, tenant: &str) -> Value {
+        let entries = ["--entries", "1", "--endpoints", "node001 HCA-1"];
+        let reserve = ["collective", "reserve", "--tenant", tenant];
+        self.json("admin", &[&reserve[..], &entries].concat(), &self.tic)
     }
 
     /// The answer to a command that succeeds.
