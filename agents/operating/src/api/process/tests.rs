@@ -1,11 +1,12 @@
 //! Calls at the socket: users, and the rules for their groups.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
 
 use fabricast_config::ProcessRule;
 use fabricast_proto::v1::process_service_client::ProcessServiceClient;
 use fabricast_proto::v1::process_service_server::ProcessServiceServer;
-use fabricast_rpc::{BoundSocket, Services, reason_of};
+use fabricast_rpc::{BoundSocket, Services, access_table, reason_of};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -98,38 +99,67 @@ async fn a_process_without_a_rule_is_refused_and_so_is_one_that_the_system_does_
     served.attach("p").await;
 }
 
+/// Reasons for which the calls that name a session and a group are refused, by call.
+async fn refusals(served: &Served, session: u64, group: &str) -> BTreeMap<&'static str, String> {
+    let mut calls = served.calls();
+    let group = || group.to_owned();
+    let join = v1::ProcessServiceJoinGroupRequest { session, group: group() };
+    let processes = vec![v1::LocalProcess { process: "q".to_owned(), ..Default::default() }];
+    let reserve = v1::ReserveMembersRequest { session, group: group(), processes };
+    let leave = v1::ProcessServiceLeaveGroupRequest { session, group: group() };
+    let list = v1::ListMembersRequest { session, group: group() };
+    let watch = v1::WatchMembersRequest { session, group: group() };
+    let part = v1::TakePartRequest { session, group: group(), ..Default::default() };
+    let path = v1::OpenDirectPathRequest { session, group: group(), ..Default::default() };
+    let participants = v1::ListParticipantsRequest { session, group: group() };
+    let send = v1::SendMessageRequest { session, group: group(), ..Default::default() };
+    let run = v1::RunOperationRequest { session, group: group(), ..Default::default() };
+    BTreeMap::from([
+        ("JoinGroup", forbidden(calls.join_group(join).await)),
+        ("ReserveMembers", forbidden(calls.reserve_members(reserve).await)),
+        ("LeaveGroup", forbidden(calls.leave_group(leave).await)),
+        ("ListMembers", forbidden(calls.list_members(list).await)),
+        ("WatchMembers", forbidden(calls.watch_members(watch).await)),
+        ("TakePart", forbidden(calls.take_part(tokio_stream::once(part)).await)),
+        ("OpenDirectPath", forbidden(calls.open_direct_path(tokio_stream::once(path)).await)),
+        ("ListParticipants", forbidden(calls.list_participants(participants).await)),
+        ("SendMessage", forbidden(calls.send_message(send).await)),
+        ("RunOperation", forbidden(calls.run_operation(run).await)),
+    ])
+}
+
 #[tokio::test]
 async fn every_call_that_names_a_group_of_another_tenant_is_refused() {
     let served = Served::start();
     served.only("acme");
     let (session, _attached) = served.attach("p").await;
     for group in ["rival/g", "acme", "acme2/g", "g"] {
-        let group = group.to_owned();
-        let mut calls = served.calls();
-        let join = v1::ProcessServiceJoinGroupRequest { session, group: group.clone() };
-        assert_eq!(forbidden(calls.join_group(join).await), "NOT_PERMITTED");
-        let processes = vec![v1::LocalProcess { process: "q".to_owned(), ..Default::default() }];
-        let reserve = v1::ReserveMembersRequest { session, group: group.clone(), processes };
-        assert_eq!(forbidden(calls.reserve_members(reserve).await), "NOT_PERMITTED");
-        let leave = v1::ProcessServiceLeaveGroupRequest { session, group: group.clone() };
-        assert_eq!(forbidden(calls.leave_group(leave).await), "NOT_PERMITTED");
-        let list = v1::ListMembersRequest { session, group: group.clone() };
-        assert_eq!(forbidden(calls.list_members(list).await), "NOT_PERMITTED");
-        let watch = v1::WatchMembersRequest { session, group: group.clone() };
-        assert_eq!(forbidden(calls.watch_members(watch).await), "NOT_PERMITTED");
-        let first = v1::TakePartRequest { session, group: group.clone(), ..Default::default() };
-        let part = calls.take_part(tokio_stream::once(first)).await;
-        assert_eq!(forbidden(part), "NOT_PERMITTED");
-        let list = v1::ListParticipantsRequest { session, group: group.clone() };
-        assert_eq!(forbidden(calls.list_participants(list).await), "NOT_PERMITTED");
-        let send = v1::SendMessageRequest { session, group: group.clone(), ..Default::default() };
-        assert_eq!(forbidden(calls.send_message(send).await), "NOT_PERMITTED");
-        let run = v1::RunOperationRequest { session, group, ..Default::default() };
-        assert_eq!(forbidden(calls.run_operation(run).await), "NOT_PERMITTED");
+        let refused = refusals(&served, session, group).await;
+        assert!(refused.values().all(|reason| reason == "NOT_PERMITTED"), "{group}: {refused:?}");
     }
     let own = v1::ListMembersRequest { session, group: "acme/g".to_owned() };
     let refused = served.calls().list_members(own).await.unwrap_err();
     assert_eq!(reason_of(&refused).as_deref(), Some("NOT_A_MEMBER"));
+}
+
+#[tokio::test]
+async fn every_call_with_the_session_of_another_user_is_refused() {
+    let served = Served::start();
+    let agent = &served.test.agent;
+    let process = (served.test.node.clone(), ProcessName::new("theirs").unwrap());
+    let other = Owner { user: Some(served.own_user() + 1), ..Owner::default() };
+    let theirs = agent.sessions.attach(process, other).await.unwrap();
+    let session = theirs.session.number;
+    let mut refused = refusals(&served, session, "g").await;
+    let share = v1::ShareMemoryRequest { session, ..Default::default() };
+    let shared = served.calls().share_memory(tokio_stream::once(share)).await;
+    refused.insert("ShareMemory", forbidden(shared));
+    assert!(refused.values().all(|reason| reason == "SESSION_NOT_YOURS"), "{refused:?}");
+    // These two name no session.
+    let others = ["ListLocalNodes", "AttachProcess"];
+    let tried: BTreeSet<&str> = refused.into_keys().chain(others).collect();
+    let calls = access_table().filter(|access| access.service == "ProcessService");
+    assert_eq!(tried, calls.map(|access| access.call).collect::<BTreeSet<_>>());
 }
 
 #[tokio::test]
