@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fabricast_proto::v1;
 use fabricast_proto::v1::directory_change::Kind;
 use fabricast_proto::v1::group_batch_service_client::GroupBatchServiceClient;
+use fabricast_proto::v1::job_service_client::JobServiceClient;
 use fabricast_proto::v1::topology_service_client::TopologyServiceClient;
 use fabricast_rpc::LeaderChannel;
 use fabricast_topology::{Graph, ibnetdiscover};
@@ -23,6 +24,12 @@ impl Client {
     #[must_use]
     pub fn batches(&self) -> GroupBatchServiceClient<LeaderChannel> {
         GroupBatchServiceClient::new(self.tic.channel())
+    }
+
+    /// Client of the TIC for jobs.
+    #[must_use]
+    pub fn jobs(&self) -> JobServiceClient<LeaderChannel> {
+        JobServiceClient::new(self.tic.channel())
     }
 
     /// Waits until a group is on another spanning tree than its MGID says (`away`), or on that one.
