@@ -5,6 +5,7 @@ use std::time::Duration;
 use fabricast_groups::detector::{DetectorConfig, Policy, Probing};
 use fabricast_groups::watch::WatchConfig;
 use fabricast_proto::v1;
+use fabricast_telemetry::metrics;
 use fabricast_tic::{Setup, StoreLocation};
 use tonic::Streaming;
 use v1::directory_change::Kind;
@@ -25,6 +26,8 @@ pub(crate) const SOON: Duration = Duration::from_millis(50);
 /// Long enough for any answer on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 const NEVER: Duration = Duration::from_secs(3_600);
+/// Number of leaf switches whose silent nodes are kept.
+const HELD_BLOCKS: &str = "fabricast_tic_held_blocks";
 
 /// Waits until the watch shows a node as failed.
 pub(crate) async fn failed(watch: &mut Streaming<v1::WatchDirectoryResponse>) -> v1::Node {
@@ -350,6 +353,38 @@ async fn hosts_that_report_are_not_probed() {
             }
         }
     }
+}
+
+/// The gauge is one of the process, and each test has a process of its own.
+#[tokio::test]
+async fn a_held_block_is_shown_until_its_nodes_report_again() {
+    let mut setup = patient(Duration::from_millis(1_500), Duration::from_millis(200));
+    setup.config.watch.max_silent_percent = 55;
+    setup.config.watch.block_patience = LONG;
+    let tic = Tic::start(setup).await;
+    let (silent, host) = (Host::start(), Host::start());
+    silent.hang();
+    for number in 0..8 {
+        // The first four are at one leaf switch, the others at another one.
+        let address = if number < 4 { &silent.address } else { &host.address };
+        tic.register_at(number, address).await;
+        tic.join(&format!("g{number}"), number, "p").await;
+    }
+    let shows = |blocks: u32| metrics::text().contains(&format!("\n{HELD_BLOCKS} {blocks}\n"));
+    let mut ticks = tokio::time::interval(Duration::from_millis(20));
+    for (reporting, blocks) in [(0..8, 0), (4..8, 1), (0..8, 0)] {
+        loop {
+            let statuses = reporting.clone().map(|number| status(&format!("n{number}"), &[]));
+            report_agents(&tic, statuses.collect()).await;
+            if shows(blocks) {
+                break;
+            }
+            ticks.tick().await;
+        }
+        let listed = tic.client.clone().list_nodes(v1::ListNodesRequest::default()).await;
+        assert_eq!(listed.unwrap().into_inner().held_block_count, blocks);
+    }
+    assert!(tic.nodes().await.iter().all(|node| node.state() != v1::NodeState::Failed));
 }
 
 #[tokio::test]
