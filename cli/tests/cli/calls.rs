@@ -99,9 +99,9 @@ fn tic_request(access: &Access, objects: &Objects) -> Value {
     }
 }
 
-/// The request of a call that is bound to a tenant.
+/// The request of a bound call on jobs or collectives.
 fn tenant_request(access: &Access, objects: &Objects) -> Value {
-    let Objects { tenant, group, reservation, .. } = objects;
+    let Objects { tenant, group, reservation, node, .. } = objects;
     let id = format!("{tenant} {}", access.call);
     match access.call {
         "CreateJob" => json!({ "requestId": id, "job": format!("{tenant}/new"), "nodeCount": 1 }),
@@ -116,6 +116,7 @@ fn tenant_request(access: &Access, objects: &Objects) -> Value {
             "name": format!("{tenant}-new"), "group": group, "tenant": tenant,
             "operations": ["COLLECTIVE_OPERATION_BARRIER"], "maxBytes": 8,
         }),
+        "RequestSwitchTree" => json!({ "group": group, "node": node, "process": "matrix" }),
         "ReleaseCollective" => json!({ "name": format!("{tenant}-gone") }),
         "GetCollective" => json!({ "name": format!("{tenant}-kept") }),
         "ReserveEntries" => json!({ "reservation": {

@@ -198,6 +198,7 @@ const TABLE: &[Calls] = &[
         "CollectiveService",
         &[
             ("CreateCollective", ADMINS, OwnTenant),
+            ("RequestSwitchTree", AGENTS, Node),
             ("ReleaseCollective", ADMINS, OwnTenant),
             ("GetCollective", PARTS_AND_TENANTS, OwnTenant),
             ("ListCollectives", PARTS_AND_TENANTS, OwnTenant),
@@ -265,6 +266,7 @@ const TABLE: &[Calls] = &[
             ("ListParticipants", NOBODY, Nothing),
             ("SendMessage", NOBODY, Nothing),
             ("RunOperation", NOBODY, Nothing),
+            ("RequestSwitchTree", NOBODY, Nothing),
         ],
     ),
     (

@@ -1834,6 +1834,10 @@ pub struct Collective {
     /// Output only. Entries it takes in switches.
     #[prost(uint32, tag = "16")]
     pub switch_entries: u32,
+    /// Output only. True if a member of the group asked for it (RequestSwitchTree). It ends when a
+    /// member joins or leaves the group; others stay until they are released or their group ends.
+    #[prost(bool, tag = "17")]
+    pub requested_by_member: bool,
 }
 /// A process of a collective.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1990,6 +1994,26 @@ pub struct CreateCollectiveRequest {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CreateCollectiveResponse {
     /// The collective.
+    #[prost(message, optional, tag = "1")]
+    pub collective: ::core::option::Option<Collective>,
+}
+/// Request of RequestSwitchTree.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RequestSwitchTreeRequest {
+    /// Required. The group.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// Required. Node of the member that asks.
+    #[prost(string, tag = "2")]
+    pub node: ::prost::alloc::string::String,
+    /// Required. Process of the member that asks.
+    #[prost(string, tag = "3")]
+    pub process: ::prost::alloc::string::String,
+}
+/// Response of RequestSwitchTree.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RequestSwitchTreeResponse {
+    /// The collective, without processes and trees.
     #[prost(message, optional, tag = "1")]
     pub collective: ::core::option::Option<Collective>,
 }
@@ -2345,6 +2369,38 @@ pub mod collective_service_client {
                 )
                 .await
         }
+        /// Gives the members that a group has now a collective with a switch tree, because one of them
+        /// asks for it at its operating agent (ProcessService.RequestSwitchTree). It is for barriers,
+        /// broadcasts and all-reduces, up to the size for which switches are faster. It belongs to the job
+        /// of the group and to the account of the job's share; without a share, to the tenant with whose
+        /// name and a '/' the group's name begins. It ends when a member joins or leaves the group.
+        /// Durable once answered. If the group has a collective with a switch tree of exactly these
+        /// members, whoever made it, that one is the answer, so all members may ask.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID,
+        /// FAILED_PRECONDITION / NO_SWITCH_TREE (the message says why: no entries are free, or adapters
+        /// are faster, such as for a single member), RESOURCE_EXHAUSTED / QUOTA_REACHED,
+        /// FAILED_PRECONDITION / MEMBER_CUT_OFF, INVALID_ARGUMENT / UNKNOWN_ENDPOINT (a member's, which is
+        /// no longer in the topology), ALREADY_EXISTS / COLLECTIVE_EXISTS (another one has the name that
+        /// it would get).
+        pub async fn request_switch_tree(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RequestSwitchTreeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RequestSwitchTreeResponse>,
+            tonic::Status,
+        > {
+            let method = GrpcMethod::new(
+                "fabricast.v1.CollectiveService",
+                "RequestSwitchTree",
+            );
+            crate::calls::unary(
+                    &mut self.inner,
+                    "/fabricast.v1.CollectiveService/RequestSwitchTree",
+                    method,
+                    request.into_request(),
+                )
+                .await
+        }
         /// Releases a collective; its entries are free then. One that is gone already is no error.
         /// Errors: INVALID_ARGUMENT / NAME_INVALID.
         pub async fn release_collective(
@@ -2622,6 +2678,26 @@ pub mod collective_service_server {
             tonic::Response<super::CreateCollectiveResponse>,
             tonic::Status,
         >;
+        /// Gives the members that a group has now a collective with a switch tree, because one of them
+        /// asks for it at its operating agent (ProcessService.RequestSwitchTree). It is for barriers,
+        /// broadcasts and all-reduces, up to the size for which switches are faster. It belongs to the job
+        /// of the group and to the account of the job's share; without a share, to the tenant with whose
+        /// name and a '/' the group's name begins. It ends when a member joins or leaves the group.
+        /// Durable once answered. If the group has a collective with a switch tree of exactly these
+        /// members, whoever made it, that one is the answer, so all members may ask.
+        /// Errors: NOT_FOUND / UNKNOWN_GROUP, NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID,
+        /// FAILED_PRECONDITION / NO_SWITCH_TREE (the message says why: no entries are free, or adapters
+        /// are faster, such as for a single member), RESOURCE_EXHAUSTED / QUOTA_REACHED,
+        /// FAILED_PRECONDITION / MEMBER_CUT_OFF, INVALID_ARGUMENT / UNKNOWN_ENDPOINT (a member's, which is
+        /// no longer in the topology), ALREADY_EXISTS / COLLECTIVE_EXISTS (another one has the name that
+        /// it would get).
+        async fn request_switch_tree(
+            &self,
+            request: tonic::Request<super::RequestSwitchTreeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RequestSwitchTreeResponse>,
+            tonic::Status,
+        >;
         /// Releases a collective; its entries are free then. One that is gone already is no error.
         /// Errors: INVALID_ARGUMENT / NAME_INVALID.
         async fn release_collective(
@@ -2831,6 +2907,26 @@ pub mod collective_service_server {
                         req,
                         |request| async move {
                             <T as CollectiveService>::create_collective(&inner, request)
+                                .await
+                        },
+                    )
+                }
+                "/fabricast.v1.CollectiveService/RequestSwitchTree" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_unary(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as CollectiveService>::request_switch_tree(
+                                    &inner,
+                                    request,
+                                )
                                 .await
                         },
                     )
@@ -11668,6 +11764,26 @@ pub struct RunOperationResponse {
     #[prost(message, optional, tag = "2")]
     pub shared_result: ::core::option::Option<MemoryRange>,
 }
+/// Request of RequestSwitchTree.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProcessServiceRequestSwitchTreeRequest {
+    /// Required. Session of the process.
+    #[prost(uint64, tag = "1")]
+    pub session: u64,
+    /// Required. Name of the group.
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+}
+/// Response of RequestSwitchTree.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProcessServiceRequestSwitchTreeResponse {
+    /// Name of the collective that has the tree.
+    #[prost(string, tag = "1")]
+    pub collective: ::prost::alloc::string::String,
+    /// Bytes of the longest contribution that switches combine, at eight for each number.
+    #[prost(uint32, tag = "2")]
+    pub max_bytes: u32,
+}
 /// Generated client implementations.
 pub mod process_service_client {
     #![allow(
@@ -12099,6 +12215,35 @@ pub mod process_service_client {
                 )
                 .await
         }
+        /// Asks that switches combine what the members of a group contribute: the group gets a collective
+        /// with a switch tree, if switches have the entries for it. Operations use the tree once the
+        /// switches hold it and the agents know, some seconds later, while exactly the members take part
+        /// that the group had then. It ends when a member joins or leaves, so members ask once all have
+        /// joined. All of them may: they get the same tree.
+        /// Errors: NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID, FAILED_PRECONDITION /
+        /// NO_AGGREGATION (the node is on no emulated fabric), UNAVAILABLE / PEER_UNAVAILABLE, and those
+        /// of CollectiveService.RequestSwitchTree.
+        pub async fn request_switch_tree(
+            &mut self,
+            request: impl tonic::IntoRequest<
+                super::ProcessServiceRequestSwitchTreeRequest,
+            >,
+        ) -> std::result::Result<
+            tonic::Response<super::ProcessServiceRequestSwitchTreeResponse>,
+            tonic::Status,
+        > {
+            let method = GrpcMethod::new(
+                "fabricast.v1.ProcessService",
+                "RequestSwitchTree",
+            );
+            crate::calls::unary(
+                    &mut self.inner,
+                    "/fabricast.v1.ProcessService/RequestSwitchTree",
+                    method,
+                    request.into_request(),
+                )
+                .await
+        }
     }
 }
 /// Generated server implementations.
@@ -12297,6 +12442,21 @@ pub mod process_service_server {
             request: tonic::Request<super::RunOperationRequest>,
         ) -> std::result::Result<
             tonic::Response<super::RunOperationResponse>,
+            tonic::Status,
+        >;
+        /// Asks that switches combine what the members of a group contribute: the group gets a collective
+        /// with a switch tree, if switches have the entries for it. Operations use the tree once the
+        /// switches hold it and the agents know, some seconds later, while exactly the members take part
+        /// that the group had then. It ends when a member joins or leaves, so members ask once all have
+        /// joined. All of them may: they get the same tree.
+        /// Errors: NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID, FAILED_PRECONDITION /
+        /// NO_AGGREGATION (the node is on no emulated fabric), UNAVAILABLE / PEER_UNAVAILABLE, and those
+        /// of CollectiveService.RequestSwitchTree.
+        async fn request_switch_tree(
+            &self,
+            request: tonic::Request<super::ProcessServiceRequestSwitchTreeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ProcessServiceRequestSwitchTreeResponse>,
             tonic::Status,
         >;
     }
@@ -12690,6 +12850,23 @@ pub mod process_service_server {
                         req,
                         |request| async move {
                             <T as ProcessService>::run_operation(&inner, request).await
+                        },
+                    )
+                }
+                "/fabricast.v1.ProcessService/RequestSwitchTree" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_unary(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as ProcessService>::request_switch_tree(&inner, request)
+                                .await
                         },
                     )
                 }
