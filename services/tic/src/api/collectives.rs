@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fabricast_collectives::{Quota, ReservationId};
-use fabricast_groups::names::GroupName;
+use fabricast_groups::names::{GroupName, NodeName, ProcessName};
 use fabricast_proto::v1;
 use fabricast_rpc::{Caller, Reason};
 use fabricast_topology::Graph;
@@ -19,8 +19,8 @@ use crate::clock::wall_clock;
 use crate::domain::collectives::member_trees::MeasuredConstants;
 use crate::domain::collectives::published::{Published, Publisher};
 use crate::domain::collectives::request::{
-    CancelReservation, CreateCollective, HolderName, ReleaseCollective, ReserveEntries,
-    SetConstants, SetQuota, ViewConstants,
+    CancelReservation, CreateCollective, HolderName, ReleaseCollective, RequestSwitchTree,
+    ReserveEntries, SetConstants, SetQuota, ViewConstants,
 };
 use crate::domain::collectives::wire::read_operation;
 use crate::records::watchers::WatchEnd;
@@ -64,6 +64,16 @@ fn check_holder(
 }
 
 impl Collectives {
+    /// A collective without processes and trees.
+    fn listed(&self, collective: &v1::Collective) -> v1::Collective {
+        v1::Collective {
+            processes: Vec::new(),
+            switch_tree: None,
+            adapter_tree: None,
+            ..self.publisher.with_state(collective)
+        }
+    }
+
     /// Leaves out what belongs to tenants that the caller may not see, and the switches in which
     /// only these hold entries.
     fn visible(
@@ -131,6 +141,23 @@ impl v1::collective_service_server::CollectiveService for Collectives {
         Ok(Response::new(v1::CreateCollectiveResponse { collective }))
     }
 
+    async fn request_switch_tree(
+        &self,
+        request: Request<v1::RequestSwitchTreeRequest>,
+    ) -> Result<Response<v1::RequestSwitchTreeResponse>, Status> {
+        let caller = Caller::of(request.extensions());
+        let request = request.into_inner();
+        caller.check_node(&request.node)?;
+        let request = RequestSwitchTree {
+            group: fields::name("group", &request.group, GroupName::new)?,
+            node: fields::name("node", &request.node, NodeName::new)?,
+            process: fields::name("process", &request.process, ProcessName::new)?,
+        };
+        let found = self.queue.write(request).await?;
+        let collective = Some(self.listed(&found));
+        Ok(Response::new(v1::RequestSwitchTreeResponse { collective }))
+    }
+
     async fn set_tree_constants(
         &self,
         request: Request<v1::SetTreeConstantsRequest>,
@@ -192,12 +219,7 @@ impl v1::collective_service_server::CollectiveService for Collectives {
         let is_later = |name: &str| after.as_ref().is_none_or(|after| name > after.as_str());
         let own = newest.collectives.iter().filter(|(_, one)| caller.owns_tenant(&one.tenant));
         let later = own.filter(|(name, _)| is_later(name));
-        let shown = later.map(|(_, one)| v1::Collective {
-            processes: Vec::new(),
-            switch_tree: None,
-            adapter_tree: None,
-            ..self.publisher.with_state(one)
-        });
+        let shown = later.map(|(_, one)| self.listed(one));
         let (collectives, next) = pages::fill(request.page_size, shown);
         let last = collectives.last().filter(|_| next.is_some());
         let next_page_token = last.map(|one| pages::job_token(&one.name)).unwrap_or_default();

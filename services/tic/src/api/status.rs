@@ -216,6 +216,13 @@ fn collective(error: &CollectiveError) -> Status {
         CollectiveError::UnknownGroup { group } => {
             Reason::UnknownGroup.status(text, &[("group", group.as_str())])
         }
+        CollectiveError::NotAMember { group, node, .. } => {
+            let facts = [("group", group.as_str()), ("node", node.as_str())];
+            Reason::NotAMember.status(text, &facts)
+        }
+        CollectiveError::SingleMember { group } => {
+            Reason::NoSwitchTree.status(text, &[("group", group.as_str())])
+        }
         CollectiveError::LimitReached => Reason::LimitReached.status(text, &[]),
         CollectiveError::UnknownEndpoint { endpoint } => {
             Reason::UnknownEndpoint.status(text, &[("endpoint", endpoint)])

@@ -29,8 +29,11 @@ use fabricast_topology::Graph;
 use crate::domain::collectives::error::CollectiveError;
 use crate::domain::collectives::member_trees::{MeasuredConstants, MemberTrees};
 use crate::domain::collectives::published::Publisher;
-use crate::domain::collectives::request::{CreateCollective, JobEntries, ReserveEntries, SetQuota};
+use crate::domain::collectives::request::{
+    CreateCollective, JobEntries, RequestSwitchTree, ReserveEntries, SetQuota,
+};
 use crate::domain::collectives::table::CollectiveTable;
+use crate::domain::collectives::table::requested::RequestedTree;
 use crate::domain::collectives::text::{COLLECTIVE, LEDGER, MEASURED, Texts};
 use crate::domain::elements::ElementKey;
 use crate::records::keys::{COLLECTIVES, Puts};
@@ -119,11 +122,21 @@ impl CollectiveAllocations {
         }
     }
 
-    /// Follows a change of the directory: releases the collectives of a group that has ended.
+    /// Follows a change of the directory: releases the collectives of a group that has ended, and
+    /// that which a member asked for when the members change (AGG-9).
     pub(crate) fn applied(&mut self, change: &Change, puts: &mut Puts) {
-        let Change::GroupDeleted(gn) = change else { return };
-        for name in self.table.of_group(gn.0) {
-            self.remove(&name, puts);
+        match change {
+            Change::GroupDeleted(gn) => {
+                for name in self.table.of_group(gn.0) {
+                    self.remove(&name, puts);
+                }
+            }
+            Change::MemberPut(member) | Change::MemberDeleted(member) => {
+                if let Some(name) = self.table.requested_of(member.gn).map(str::to_owned) {
+                    self.remove(&name, puts);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -158,6 +171,24 @@ impl CollectiveAllocations {
         }
         let created = self.table.wire(&request.name, &graph);
         Ok(created.expect("a collective is in the table once it was created"))
+    }
+
+    /// Returns the collective with a switch tree of the present members of a group, for one of
+    /// them; creates it if they have none.
+    pub(crate) fn request_tree(
+        &mut self,
+        request: &RequestSwitchTree,
+        directory: &Directory,
+        puts: &mut Puts,
+    ) -> Result<v1::Collective, CollectiveError> {
+        let graph = Arc::clone(&self.graph);
+        let RequestedTree { name, is_new } = self.table.request_tree(request, directory, &graph)?;
+        if is_new {
+            self.store(&name, puts);
+            self.store_ledger(puts);
+        }
+        let found = self.table.wire(&name, &graph);
+        Ok(found.expect("a collective is in the table once it was found or created"))
     }
 
     /// Releases a collective; returns whether it existed.

@@ -16,8 +16,8 @@ use fabricast_rpc::Caller;
 use crate::clock::wall_clock;
 use crate::domain::collectives::member_trees::MeasuredConstants;
 use crate::domain::collectives::request::{
-    CancelReservation, CreateCollective, HolderName, JobEntries, ReleaseCollective, ReserveEntries,
-    SetConstants, SetQuota, ViewConstants,
+    CancelReservation, CreateCollective, HolderName, JobEntries, ReleaseCollective,
+    RequestSwitchTree, ReserveEntries, SetConstants, SetQuota, ViewConstants,
 };
 use crate::domain::jobs::{JobView, PlacementRequest};
 use crate::domain::route_terms::{ReportNumber, Router};
@@ -270,6 +270,10 @@ write_requests! {
     CreateCollective => v1::Collective: |this, state, writes| {
         follow_fabric(state, writes);
         Ok(state.collectives.create(&this, &state.directory, &mut writes.puts)?)
+    };
+    RequestSwitchTree => v1::Collective: |this, state, writes| {
+        follow_fabric(state, writes);
+        Ok(state.collectives.request_tree(&this, &state.directory, &mut writes.puts)?)
     };
     SetConstants => (): |this, state, writes| {
         state.collectives.set_constants(this.0, &mut writes.puts);

@@ -20,6 +20,7 @@ mod liveness;
 mod mgids;
 mod nodes;
 mod refusals;
+mod requested_trees;
 mod routes;
 mod shares;
 mod topology;

@@ -1,7 +1,7 @@
 //! Why a request about collectives is refused.
 
 use fabricast_collectives::Refusal;
-use fabricast_groups::names::GroupName;
+use fabricast_groups::names::{GroupName, NodeName, ProcessName};
 use thiserror::Error;
 
 /// Most collectives at one time.
@@ -16,6 +16,10 @@ pub(crate) enum CollectiveError {
     Differs { name: String },
     #[error("group: no group '{group}'")]
     UnknownGroup { group: GroupName },
+    #[error("group: '{group}' has no member '{process}' on node '{node}'")]
+    NotAMember { group: GroupName, node: NodeName, process: ProcessName },
+    #[error("no switch tree: group '{group}' has a single member")]
+    SingleMember { group: GroupName },
     #[error("at most {MAX_COLLECTIVES} collectives of at most {MAX_PROCESSES} processes")]
     LimitReached,
     #[error("group: no endpoint '{endpoint}' in the topology")]
@@ -61,6 +65,8 @@ impl CollectiveError {
             }
             Self::Differs { .. }
             | Self::UnknownGroup { .. }
+            | Self::NotAMember { .. }
+            | Self::SingleMember { .. }
             | Self::LimitReached
             | Self::UnknownEndpoint { .. }
             | Self::Refused { .. } => {}

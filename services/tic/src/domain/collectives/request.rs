@@ -1,7 +1,7 @@
 //! Requests about collectives.
 
 use fabricast_collectives::{Operation, Quota, ReservationId};
-use fabricast_groups::names::{EndpointName, GroupName};
+use fabricast_groups::names::{EndpointName, GroupName, NodeName, ProcessName};
 use fabricast_topology::EndpointId;
 
 use crate::domain::collectives::member_trees::MeasuredConstants;
@@ -17,6 +17,14 @@ pub(crate) struct CreateCollective {
     pub(crate) min_bytes: u32,
     pub(crate) max_bytes: u32,
     pub(crate) switch_tree_required: bool,
+}
+
+/// Gives the members of a group a collective with a switch tree, because one of them asks.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestSwitchTree {
+    pub(crate) group: GroupName,
+    pub(crate) node: NodeName,
+    pub(crate) process: ProcessName,
 }
 
 /// Releases a collective and its trees.

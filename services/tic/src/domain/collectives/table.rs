@@ -1,5 +1,6 @@
 //! The collectives of a fabric, as the writer has them.
 
+pub(super) mod requested;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,8 @@ pub(super) struct CollectiveTable {
     allocator: Allocator,
     items: BTreeMap<String, Item>,
     names: BTreeMap<CollectiveId, String>,
+    /// By group: the collective that a member has asked for.
+    requested: BTreeMap<u64, String>,
     pub(super) ledger: Ledger,
     failed: BTreeSet<ElementKey>,
     /// True if trees or reservations are not those in the store, which were of another topology.
@@ -42,6 +45,8 @@ struct Item {
     members: Vec<Member>,
     /// Its adapter tree, if it has one.
     adapters: Option<(TreeId, Arc<Vec<AggregationEntry>>)>,
+    /// True if a member asked for it.
+    requested: bool,
 }
 
 impl CollectiveTable {
@@ -85,6 +90,7 @@ impl CollectiveTable {
             allocator,
             items: BTreeMap::new(),
             names: BTreeMap::new(),
+            requested: BTreeMap::new(),
             ledger,
             failed: BTreeSet::new(),
             is_rebuilt: !same && !texts.is_empty(),
@@ -138,7 +144,8 @@ impl CollectiveTable {
 
     /// Adds a stored collective.
     fn add(&mut self, record: Record, restored: bool) {
-        let Record { name, group, gn, tenant, job, members, adapter_tree, collective } = record;
+        let Record { name, group, gn, tenant, job, members, adapter_tree, collective, requested } =
+            record;
         let id = collective.request.id;
         if !restored {
             let graph = Arc::clone(self.allocator.fabric().graph());
@@ -157,9 +164,12 @@ impl CollectiveTable {
                 return;
             }
         }
-        let item = Item { id, group, gn, tenant, job, members, adapters: None };
+        let item = Item { id, group, gn, tenant, job, members, adapters: None, requested };
         self.names.insert(id, name.clone());
         self.items.insert(name.clone(), item);
+        if requested {
+            self.requested.insert(gn, name.clone());
+        }
         match adapter_tree.filter(|_| restored) {
             Some(tree) => {
                 let entries = self.adapter_entries(&name, tree);
@@ -251,14 +261,7 @@ impl CollectiveTable {
         }
         let unknown = || CollectiveError::UnknownGroup { group: request.group.clone() };
         let gn = directory.find_group(&request.group).ok_or_else(unknown)?;
-        let members: Vec<Member> = directory
-            .members(gn)
-            .map(|member| Member {
-                node: member.node.to_string(),
-                process: member.process.to_string(),
-                endpoint: member.endpoint.to_string(),
-            })
-            .collect();
+        let members: Vec<Member> = directory.members(gn).map(Member::from).collect();
         if self.items.len() >= MAX_COLLECTIVES || members.len() > MAX_PROCESSES {
             return Err(CollectiveError::LimitReached);
         }
@@ -287,7 +290,8 @@ impl CollectiveTable {
         self.ledger.next_id += 1;
         let (group, gn) = (request.group.to_string(), gn.0);
         let (tenant, job) = (request.tenant.clone(), request.job.clone());
-        let item = Item { id, group, gn, tenant, job, members, adapters: None };
+        let requested = false;
+        let item = Item { id, group, gn, tenant, job, members, adapters: None, requested };
         self.names.insert(id, name.clone());
         self.items.insert(name.clone(), item);
         self.choose_adapters(name);
@@ -309,6 +313,9 @@ impl CollectiveTable {
     pub(super) fn release(&mut self, name: &str) -> bool {
         let Some(item) = self.items.remove(name) else { return false };
         self.names.remove(&item.id);
+        if item.requested {
+            self.requested.remove(&item.gn);
+        }
         self.allocator.release(item.id).is_some()
     }
 
@@ -374,7 +381,8 @@ impl CollectiveTable {
 
     /// A collective as it is stored.
     pub(super) fn record(&self, name: &str) -> Option<Record> {
-        let Item { id, group, gn, tenant, job, members, adapters } = self.items.get(name)?.clone();
+        let Item { id, group, gn, tenant, job, members, adapters, requested } =
+            self.items.get(name)?.clone();
         Some(Record {
             name: name.to_owned(),
             group,
@@ -384,6 +392,7 @@ impl CollectiveTable {
             members,
             adapter_tree: adapters.map(|(tree, _)| tree),
             collective: self.allocator.collective(id)?.clone(),
+            requested,
         })
     }
 

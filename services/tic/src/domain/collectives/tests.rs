@@ -1,6 +1,11 @@
 //! The stored texts.
 
-use fabricast_groups::names::EndpointName;
+use fabricast_groups::directory::Limits;
+use fabricast_groups::ids::{Epoch, Gn, Moment, Pn, Revision};
+use fabricast_groups::names::{EndpointName, GroupName, NodeName, ProcessName};
+use fabricast_groups::record::{GroupRecord, MemberRecord};
+use fabricast_groups::tree::TreeShape;
+use fabricast_topology::Mgid;
 use fabricast_topology::spec::TopologySpec;
 
 use super::request::HolderName;
@@ -71,4 +76,65 @@ fn a_text_of_an_earlier_version_is_read_and_loses_unused_names() {
     let Ledger { tenants, jobs, .. } = &allocations.table.ledger;
     assert_eq!(*tenants, [Some("physics".to_owned()), None, Some("new".to_owned())]);
     assert_eq!(*jobs, [None, Some((0, "running".to_owned())), Some((2, "job-5".to_owned()))]);
+}
+
+fn group() -> Change {
+    Change::GroupPut(GroupRecord {
+        gn: Gn(1),
+        name: GroupName::new("g").unwrap(),
+        mgid: Mgid(0),
+        agent: None,
+        epoch: Epoch(0),
+        members_revision: Revision(1),
+        changed: Revision(1),
+        persistent: false,
+        exclusive: false,
+        created: Moment(0),
+        route: None,
+        layer: None,
+        job: None,
+        expected: None,
+        home: None,
+        tree: TreeShape::default(),
+    })
+}
+
+fn member(number: u32) -> Change {
+    Change::MemberPut(Arc::new(MemberRecord {
+        gn: Gn(1),
+        pn: Pn(number),
+        node: NodeName::new(&format!("n{number}")).unwrap(),
+        process: ProcessName::new("p").unwrap(),
+        endpoint: EndpointName::new(&format!("h{number}")).unwrap(),
+        joined: Revision(1),
+    }))
+}
+
+#[test]
+fn a_join_ends_a_requested_tree_once_it_is_stored() {
+    let mut directory = Directory::new(Limits::default());
+    for change in [group(), member(0), member(1)] {
+        directory.apply(&change);
+    }
+    let asks = RequestSwitchTree {
+        group: GroupName::new("g").unwrap(),
+        node: NodeName::new("n0").unwrap(),
+        process: ProcessName::new("p").unwrap(),
+    };
+    let mut allocations = allocations("one", Texts::new());
+    let mut puts = Puts::new();
+    let given = allocations.request_tree(&asks, &directory, &mut puts).unwrap();
+    assert_eq!(puts.len(), 2, "the collective and the ledger");
+    allocations.committed();
+
+    let mut puts = Puts::new();
+    allocations.applied(&member(2), &mut puts);
+    assert!(puts.values().any(Option::is_none), "the record goes with the join");
+    allocations.roll_back();
+    let mut puts = Puts::new();
+    assert_eq!(allocations.request_tree(&asks, &directory, &mut puts), Ok(given));
+    assert!(puts.is_empty(), "it is there");
+    allocations.applied(&member(2), &mut puts);
+    allocations.committed();
+    assert_eq!(allocations.durable.keys().collect::<Vec<_>>(), [LEDGER]);
 }

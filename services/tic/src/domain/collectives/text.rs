@@ -6,6 +6,7 @@ use std::sync::Arc;
 use fabricast_collectives::{
     Collective, Holder, JobId, Quota, Reservation, ReservationId, TenantId, TreeId,
 };
+use fabricast_groups::record::MemberRecord;
 use fabricast_topology::SwitchId;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,9 @@ pub(super) struct Record {
     pub(super) adapter_tree: Option<TreeId>,
     /// Switches and endpoints are numbers of the topology that the ledger names.
     pub(super) collective: Collective,
+    /// True if a member asked for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) requested: bool,
 }
 
 /// A process of a collective.
@@ -44,6 +48,16 @@ pub(super) struct Member {
     pub(super) node: String,
     pub(super) process: String,
     pub(super) endpoint: String,
+}
+
+impl From<&MemberRecord> for Member {
+    fn from(member: &MemberRecord) -> Self {
+        Self {
+            node: member.node.to_string(),
+            process: member.process.to_string(),
+            endpoint: member.endpoint.to_string(),
+        }
+    }
 }
 
 /// More numbers of trees, or of reservations, than are given between two copies of the records.

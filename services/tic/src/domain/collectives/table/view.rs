@@ -71,6 +71,7 @@ impl CollectiveTable {
             switch_entries: switches.map_or(0, |(_, tree)| {
                 u32::try_from(tree.cost()).expect("switches have 32-bit numbers")
             }),
+            requested_by_member: item.requested,
         })
     }
 
@@ -156,7 +157,7 @@ fn adapters(item: &Item, graph: &Graph) -> Option<v1::AggregationTree> {
 }
 
 /// Bytes of the largest reduction that a switch tree is faster for.
-fn threshold(settings: &Settings, processes: u32) -> u32 {
+pub(super) fn threshold(settings: &Settings, processes: u32) -> u32 {
     let table = ChoiceTable::new(&settings.parameters, processes, &settings.limits);
     let rows = table.rows().iter().filter(|row| row.operation == Operation::AllReduce);
     let last = rows.take_while(|row| row.kind == TreeKind::Switch).last();
