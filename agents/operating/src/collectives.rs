@@ -4,6 +4,9 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::aggregation_node::Kind;
 use thiserror::Error;
 
+/// Bytes of the most numbers in one message to the switches, at eight for each number.
+const MOST_BYTES: u32 = 64 << 10;
+
 /// A process of a collective.
 #[derive(Debug)]
 pub(crate) struct CollectiveProcess {
@@ -78,6 +81,11 @@ pub(crate) fn choose_tree<'a>(
     let adapters = collective.adapter_tree.as_ref();
     let tree = if fits_switches { switch.or(adapters) } else { adapters.or(switch) };
     tree.ok_or_else(|| CollectiveError::NoTree { collective: name() })
+}
+
+/// Bytes of the longest contribution that agents give to the switches of a collective.
+pub(crate) fn switch_bytes(collective: &v1::Collective) -> u32 {
+    collective.max_bytes.min(collective.switch_tree_max_bytes).min(MOST_BYTES)
 }
 
 /// Bytes of a contribution: eight for each number.

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::collective_agent_service_server::CollectiveAgentService;
-use fabricast_rpc::{Reason, reason_of};
+use fabricast_rpc::Reason;
 use tonic::{Request, Response, Status};
 
 use super::membership_requests::live_node;
+use super::status::unreachable;
 use crate::agent::Agent;
 use crate::collectives::{CollectiveError, CollectiveProcess, bytes_of, choose_tree};
 
@@ -31,15 +32,6 @@ impl CollectiveAgent {
         let answer = answer.map_err(|status| unreachable(status, "TIC"))?;
         Ok(answer.into_inner().collective.unwrap_or_default())
     }
-}
-
-/// Gives an error of the transport a reason; an answer of the peer itself stays as it is.
-fn unreachable(status: Status, peer: &str) -> Status {
-    if reason_of(&status).is_some() {
-        return status;
-    }
-    let text = format!("the {peer} does not answer: {}", status.message());
-    Reason::PeerUnavailable.status(text, &[])
 }
 
 #[tonic::async_trait]

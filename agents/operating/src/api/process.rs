@@ -23,8 +23,9 @@ use super::membership_requests::{
     join, join_all, leave, live_node, read_join, read_leave, read_token,
 };
 use super::operating_agent::{AnswerStream, first_message};
-use super::status::{missing, not_a_member, shutting_down};
+use super::status::{missing, not_a_member, shutting_down, tic_refusal};
 use crate::agent::Agent;
+use crate::collectives::switch_bytes;
 use crate::links::member_handle::{Ended, MemberHandle, Messages};
 use crate::nodes::Nodes;
 use crate::processes::direct::DirectPath;
@@ -491,6 +492,34 @@ impl ProcessService for ProcessServer {
             Some(range) => v1::RunOperationResponse { result: None, shared_result: Some(range) },
             None => v1::RunOperationResponse { result: Some(result), shared_result: None },
         }))
+    }
+
+    async fn request_switch_tree(
+        &self,
+        request: Request<v1::ProcessServiceRequestSwitchTreeRequest>,
+    ) -> Result<Response<v1::ProcessServiceRequestSwitchTreeResponse>, Status> {
+        let call = self.session(&request, request.get_ref().session)?;
+        let group = permitted_group(&call.session, &request.get_ref().group)?;
+        self.member(&call.session, &group)?;
+        let (node, process) = call.session.process.clone();
+        drop(call); // as above
+        let channels = &self.agent.runtime.channels;
+        if channels.fabric().is_none() {
+            let text = format!("node '{node}' is on no fabric whose switches combine");
+            return Err(Reason::NoAggregation.status(text, &[("node", node.as_str())]));
+        }
+        let request = v1::RequestSwitchTreeRequest {
+            group: group.to_string(),
+            node: node.to_string(),
+            process: process.to_string(),
+        };
+        let answer = channels.collectives().request_switch_tree(request).await;
+        let answer = answer.map_err(tic_refusal)?.into_inner();
+        let collective = answer.collective.unwrap_or_default();
+        let max_bytes = switch_bytes(&collective);
+        let collective = collective.name;
+        info!(%node, %process, group = %group, collective, max_bytes, "switch tree granted");
+        Ok(Response::new(v1::ProcessServiceRequestSwitchTreeResponse { collective, max_bytes }))
     }
 }
 

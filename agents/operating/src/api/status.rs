@@ -3,7 +3,7 @@
 use fabricast_groups::TicRefusal;
 use fabricast_groups::names::{GroupName, NodeName};
 use fabricast_proto::v1;
-use fabricast_rpc::Reason;
+use fabricast_rpc::{Reason, reason_of};
 use fabricast_wire::{decode_refusal, encode_operation_error};
 use tonic::Status;
 
@@ -40,6 +40,29 @@ pub(super) fn not_a_member(group: &GroupName, node: &NodeName) -> Status {
 
 pub(super) fn shutting_down() -> Status {
     Reason::ShuttingDown.status("the agent is stopping", &[])
+}
+
+/// Gives an error of the transport a reason; an answer of the peer itself stays as it is.
+pub(super) fn unreachable(status: Status, peer: &str) -> Status {
+    match reason_of(&status) {
+        Some(_) => status,
+        None => no_answer(&status, peer),
+    }
+}
+
+/// The same for the TIC. That it stops, or does not lead, says nothing about the agent, which a
+/// process would take for gone.
+pub(super) fn tic_refusal(status: Status) -> Status {
+    let of_itself = [Reason::ShuttingDown, Reason::NotLeader].map(Reason::text);
+    match reason_of(&status) {
+        Some(reason) if !of_itself.contains(&reason.as_str()) => status,
+        Some(_) | None => no_answer(&status, "TIC"),
+    }
+}
+
+fn no_answer(status: &Status, peer: &str) -> Status {
+    let text = format!("the {peer} does not answer: {}", status.message());
+    Reason::PeerUnavailable.status(text, &[])
 }
 
 impl From<MeasurementError> for Status {

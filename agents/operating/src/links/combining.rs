@@ -14,7 +14,7 @@ use fabricast_proto::v1::collective_values::Kind as Values;
 use fabricast_rpc::RpcError;
 use tracing::debug;
 
-use crate::collectives::CollectiveProcess;
+use crate::collectives::{CollectiveProcess, switch_bytes};
 use crate::nodes::messages::{Contribution, SwitchPath};
 use crate::runtime::Runtime;
 
@@ -22,8 +22,6 @@ use crate::runtime::Runtime;
 const REFRESH: Duration = Duration::from_secs(1);
 /// A contribution waits this long for the others at the switches; then the members' tree combines.
 const RUN_TIMEOUT: prost_types::Duration = prost_types::Duration { seconds: 1, nanos: 0 };
-/// Most numbers in one message.
-const MAX_NUMBERS: usize = 8_192;
 
 /// Lets switches combine what members contribute.
 #[derive(Clone, Debug)]
@@ -94,14 +92,14 @@ impl Combining {
         }
     }
 
-    /// The trees of switches for open members. Of several collectives of a group the first by name
-    /// that has a tree counts.
+    /// The trees of switches for open members. Of several trees of a member the newest counts: an
+    /// older one may be of members that the group had before.
     async fn switch_paths(
         &self,
         members: &BTreeMap<String, Vec<OpenMember>>,
     ) -> Result<BTreeMap<(NodeName, MemberId), SwitchPath>, RpcError> {
         let mut tic = self.runtime.channels.collectives();
-        let mut paths = BTreeMap::new();
+        let mut paths: BTreeMap<(NodeName, MemberId), SwitchPath> = BTreeMap::new();
         let mut request = v1::ListCollectivesRequest::default();
         loop {
             let page = tic.list_collectives(request).await?.into_inner();
@@ -112,8 +110,11 @@ impl Combining {
                 let Ok(found) = tic.get_collective(get).await else { continue };
                 let found = found.into_inner().collective.unwrap_or_default();
                 for one in members.iter().filter(|_| is_on_switches(&found)) {
-                    if let Some(path) = switch_path(&found, one) {
-                        paths.entry((one.node.clone(), one.key)).or_insert(path);
+                    let Some(path) = switch_path(&found, one) else { continue };
+                    let key = (one.node.clone(), one.key);
+                    let is_older = |known: &SwitchPath| known.offer.tree < path.offer.tree;
+                    if paths.get(&key).is_none_or(is_older) {
+                        paths.insert(key, path);
                     }
                 }
             }
@@ -150,7 +151,6 @@ fn switch_path(collective: &v1::Collective, one: &OpenMember) -> Option<SwitchPa
     let process = CollectiveProcess::find(collective, one.node.as_str(), &one.process)?;
     let to = process.target(tree)?;
     let supports = |operation| collective.operations().any(|one| one == operation);
-    let longest = collective.max_bytes.min(collective.switch_tree_max_bytes);
     let offer = Offer {
         tree: tree.tree,
         process: usize::try_from(process.process.process).ok()?,
@@ -158,7 +158,7 @@ fn switch_path(collective: &v1::Collective, one: &OpenMember) -> Option<SwitchPa
         barrier: supports(v1::CollectiveOperation::Barrier),
         broadcast: supports(v1::CollectiveOperation::Broadcast),
         all_reduce: supports(v1::CollectiveOperation::AllReduce),
-        bytes: usize::try_from(longest).ok()?.min(8 * MAX_NUMBERS),
+        bytes: usize::try_from(switch_bytes(collective)).ok()?,
     };
     let template = v1::ContributeValuesRequest {
         tree: tree.tree,

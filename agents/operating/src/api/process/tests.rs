@@ -113,6 +113,7 @@ async fn refusals(served: &Served, session: u64, group: &str) -> BTreeMap<&'stat
     let path = v1::OpenDirectPathRequest { session, group: group(), ..Default::default() };
     let participants = v1::ListParticipantsRequest { session, group: group() };
     let send = v1::SendMessageRequest { session, group: group(), ..Default::default() };
+    let tree = v1::ProcessServiceRequestSwitchTreeRequest { session, group: group() };
     let run = v1::RunOperationRequest { session, group: group(), ..Default::default() };
     BTreeMap::from([
         ("JoinGroup", forbidden(calls.join_group(join).await)),
@@ -124,6 +125,7 @@ async fn refusals(served: &Served, session: u64, group: &str) -> BTreeMap<&'stat
         ("OpenDirectPath", forbidden(calls.open_direct_path(tokio_stream::once(path)).await)),
         ("ListParticipants", forbidden(calls.list_participants(participants).await)),
         ("SendMessage", forbidden(calls.send_message(send).await)),
+        ("RequestSwitchTree", forbidden(calls.request_switch_tree(tree).await)),
         ("RunOperation", forbidden(calls.run_operation(run).await)),
     ])
 }
@@ -139,6 +141,10 @@ async fn every_call_that_names_a_group_of_another_tenant_is_refused() {
     }
     let own = v1::ListMembersRequest { session, group: "acme/g".to_owned() };
     let refused = served.calls().list_members(own).await.unwrap_err();
+    assert_eq!(reason_of(&refused).as_deref(), Some("NOT_A_MEMBER"));
+    let group = "acme/g".to_owned();
+    let own = v1::ProcessServiceRequestSwitchTreeRequest { session, group };
+    let refused = served.calls().request_switch_tree(own).await.unwrap_err();
     assert_eq!(reason_of(&refused).as_deref(), Some("NOT_A_MEMBER"));
 }
 

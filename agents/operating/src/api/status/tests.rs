@@ -84,3 +84,16 @@ async fn a_process_gets_the_code_and_reason_of_the_tic() {
     let status = joined(Status::permission_denied("said a proxy")).await;
     assert_eq!((status.code(), status.message()), (Code::PermissionDenied, "said a proxy"));
 }
+
+#[test]
+fn a_tic_that_stops_or_does_not_lead_gives_no_answer() {
+    for reason in [Reason::ShuttingDown, Reason::NotLeader] {
+        let status = super::tic_refusal(reason.status("as the TIC says", &[]));
+        assert_eq!(reason_of(&status).as_deref(), Some("PEER_UNAVAILABLE"));
+        assert_eq!(status.message(), "the TIC does not answer: as the TIC says");
+    }
+    let status = super::tic_refusal(Status::unavailable("connection refused"));
+    assert_eq!(reason_of(&status).as_deref(), Some("PEER_UNAVAILABLE"));
+    let status = super::tic_refusal(Reason::NoSwitchTree.status("no entries", &[]));
+    assert_eq!(reason_of(&status).as_deref(), Some("NO_SWITCH_TREE"));
+}
