@@ -452,6 +452,16 @@ void fabricast_payload_list_free(fabricast_payload_list *payloads);
 fabricast_code fabricast_set_failure_policy(const fabricast_group *group,
                                             fabricast_failure_policy policy);
 
+/* Asks that switches combine the barriers, broadcasts and all-reduces of integers of the members
+ * that the group has now. Ask once all have joined; any of them may, and all that ask get the same
+ * tree of switches. Operations use it some seconds later. It ends when a member joins or leaves:
+ * ask again then. FABRICAST_REFUSED with "NO_SWITCH_TREE" if no switch has an entry left, or with
+ * another reason; operations only take longer without.
+ *
+ * max_bytes: bytes of the longest contribution that switches combine, at eight for each number;
+ *     NULL if it is not wanted. */
+fabricast_code fabricast_ask_for_switch_tree(const fabricast_group *group, uint32_t *max_bytes);
+
 /* Returns the number of operations of this process that switches have combined since it takes part.
  * The others were combined along the tree of the members, with the same result. */
 uint64_t fabricast_combined_by_switches(const fabricast_group *group);

@@ -159,6 +159,21 @@ unsafe extern "C" fn fabricast_set_failure_policy(group: *const Group, policy: c
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn fabricast_ask_for_switch_tree(
+    group: *const Group,
+    max_bytes: *mut u32,
+) -> Code {
+    guard(|| {
+        // SAFETY: the caller promises a valid handle or null.
+        let group = unsafe { arguments::reference(group, "group") }?;
+        let tree = group.runtime.block_on(group.membership.request_switch_tree())?;
+        // SAFETY: the caller promises room for a number, or null.
+        unsafe { arguments::write_optional(max_bytes, tree.max_bytes) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn fabricast_combined_by_switches(group: *const Group) -> u64 {
     // SAFETY: the caller promises a valid handle or null.
     let group = unsafe { group.as_ref() };

@@ -127,6 +127,10 @@ class Group:
         """Waits until `count` members take part; returns their ranks, or None after `timeout` seconds."""
         return await self._do(lambda: self._group.wait_for(count, timeout))
 
+    async def request_switch_tree(self) -> int:
+        """Asks that switches combine operations of the present members; see `fabricast.Group`."""
+        return await self._do(self._group.request_switch_tree)
+
     async def multicast(self, payload: Payload) -> List[int]:
         """Sends a message to all other participants and waits until all have it."""
         return await self._end(self._group._start_multicast(payload))

@@ -71,6 +71,7 @@ _SIGNATURES = {
     "fabricast_multicast_best_effort": [_HANDLE, *_BYTES],
     "fabricast_receive": [_HANDLE, c_int, POINTER(POINTER(MessageStruct))],
     "fabricast_set_failure_policy": [_HANDLE, c_int],
+    "fabricast_ask_for_switch_tree": [_HANDLE, POINTER(c_uint32)],
     "fabricast_start_barrier_list": [_HANDLE, POINTER(POINTER(PayloadList)), _PLACE],
     "fabricast_start_broadcast_list": [
         _HANDLE, c_uint32, *_BYTES, POINTER(POINTER(PayloadList)), _PLACE,

@@ -140,6 +140,20 @@ class Group:
         wait = lambda group, ms: load().fabricast_wait_for(group, count, ms)
         return self.participants() if _within(self._handle, timeout, wait) else None
 
+    def request_switch_tree(self) -> int:
+        """Asks that switches combine the barriers, broadcasts and all-reduces of integers of the members.
+
+        Ask once all have joined; any of them may, and all that ask get the same tree of switches. Operations
+        use it some seconds later, and `combined_by_switches` counts them. It ends when a member joins or
+        leaves: ask again then. Raises Refused, with reason NO_SWITCH_TREE, if no switch has an entry left.
+
+        Returns the bytes of the longest contribution that switches combine, at eight for each number.
+        """
+        most = ctypes.c_uint32()
+        with self._handle as group:
+            check(load().fabricast_ask_for_switch_tree(group, ctypes.byref(most)))
+        return most.value
+
     def multicast(self, payload: Payload) -> List[int]:
         """Sends a message to all other participants and waits until all have it.
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{Error, GroupPath, Member, Message, Number, Payloads, Reduction, Settings};
+use crate::{Error, GroupPath, Member, Message, Number, Payloads, Reduction, Settings, SwitchTree};
 
 /// A process attached to the operating agent of its node; see [`crate::Client`].
 #[derive(Clone, Debug)]
@@ -213,6 +213,15 @@ impl Group {
     /// As there.
     pub fn receive_timeout(&self, timeout: Duration) -> Result<Option<Message>, Error> {
         block_on(&self.runtime, self.group.receive_timeout(timeout))
+    }
+
+    /// As [`crate::Group::request_switch_tree`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn request_switch_tree(&self) -> Result<SwitchTree, Error> {
+        block_on(&self.runtime, self.group.request_switch_tree())
     }
 
     /// As [`crate::Group::combined_by_switches`].

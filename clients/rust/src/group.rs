@@ -38,6 +38,15 @@ pub struct Member {
     pub process: String,
 }
 
+/// Tree of switches for the operations of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwitchTree {
+    /// Name of the collective that has the tree, as `fabricast collective show` takes it.
+    pub collective: String,
+    /// Bytes of the longest contribution that switches combine, at eight for each number.
+    pub max_bytes: u32,
+}
+
 /// Stream of changes of the members of a group.
 #[derive(Debug)]
 pub struct MemberWatch {
@@ -191,6 +200,29 @@ impl Group {
     pub async fn receive_timeout(&self, timeout: Duration) -> Result<Option<Message>, Error> {
         let part = self.part().await?;
         tokio::time::timeout(timeout, part.receive()).await.ok().transpose()
+    }
+
+    /// Asks that switches combine the barriers, broadcasts and all-reduces of integers of the
+    /// members that the group has now. Ask once all have joined; any of them may, and all that ask
+    /// get the same tree. Operations use it some seconds later, and
+    /// [`Self::combined_by_switches`] counts them. It ends when a member joins or leaves: ask again
+    /// then. Operations need no tree of switches, they only take longer without.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAMember`], [`Error::Detached`]; [`Error::Refused`] with `NO_SWITCH_TREE`, which
+    /// names the reason, such as that no switch has an entry left, with `QUOTA_REACHED`, or with
+    /// `NO_AGGREGATION` where switches cannot combine.
+    pub async fn request_switch_tree(&self) -> Result<SwitchTree, Error> {
+        self.session.check()?;
+        let request = v1::ProcessServiceRequestSwitchTreeRequest {
+            session: self.session.number,
+            group: self.name.to_string(),
+        };
+        let answer = self.session.calls().request_switch_tree(Session::bounded(request)).await;
+        let answer = answer.map_err(|error| Error::of_group(&self.name, error))?.into_inner();
+        let v1::ProcessServiceRequestSwitchTreeResponse { collective, max_bytes } = answer;
+        Ok(SwitchTree { collective, max_bytes })
     }
 
     /// Counts the operations of this process that switches have combined since it takes part. The

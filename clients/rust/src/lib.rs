@@ -39,7 +39,7 @@ mod settings;
 
 pub use client::{Client, Reserved};
 pub use error::Error;
-pub use group::{Group, Member, MemberWatch};
+pub use group::{Group, Member, MemberWatch, SwitchTree};
 pub use operations::{Number, Payloads, Reduction};
 pub use part_state::Message;
 pub use settings::{GroupPath, Path, Settings};

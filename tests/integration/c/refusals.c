@@ -75,6 +75,7 @@ static void forming(void)
 static void without_a_group(void)
 {
     int64_t number = 1;
+    uint32_t most_bytes = 5;
     size_t count = 5;
     int ended = 5;
     fabricast_request *request = (fabricast_request *)1;
@@ -98,6 +99,7 @@ static void without_a_group(void)
         fabricast_receive(NULL, 0, &message),
         fabricast_on_message(NULL, NULL, NULL),
         fabricast_set_failure_policy(NULL, FABRICAST_FAIL),
+        fabricast_ask_for_switch_tree(NULL, &most_bytes),
         fabricast_barrier(NULL),
         fabricast_broadcast(NULL, 0, &number, 8),
         fabricast_reduce(NULL, 0, FABRICAST_SUM, FABRICAST_INT64, &number, &number, 1),
@@ -124,7 +126,7 @@ static void without_a_group(void)
     for (size_t at = 0; at < sizeof codes / sizeof *codes; at++)
         IS(FABRICAST_INVALID_ARGUMENT, codes[at]);
     CHECK(request == NULL && message == NULL && members == NULL && watch == NULL);
-    CHECK(number == 1 && count == 5 && ended == 5);
+    CHECK(number == 1 && count == 5 && ended == 5 && most_bytes == 5);
     fabricast_client_free(NULL);
     fabricast_group_free(NULL);
     fabricast_request_free(NULL);
@@ -168,6 +170,9 @@ static void operations(void)
     IS(FABRICAST_MEMBERS_FAILED, fabricast_broadcast(group, 7, &number, 8));
     SAYS("members 7 failed");
     IS(FABRICAST_INVALID_ARGUMENT, fabricast_set_failure_policy(group, 3));
+    IS(FABRICAST_REFUSED, fabricast_ask_for_switch_tree(group, &rank));
+    CHECK(strcmp(fabricast_error_reason(), "NO_SWITCH_TREE") == 0);
+    SAYS("has a single member");
     IS(FABRICAST_INVALID_ARGUMENT, fabricast_start_barrier(group, NULL));
     IS(FABRICAST_INVALID_ARGUMENT, fabricast_multicast(group, NULL, 1, NULL));
     IS(FABRICAST_INVALID_ARGUMENT, fabricast_participants(group, NULL, 1, &count));

@@ -325,6 +325,16 @@ static void lists(void)
         CHECK(result[at] == (int64_t)(PROCESSES * at + 3));
 }
 
+/* All ask for the tree of switches, which is the same for all. */
+static void switch_tree(void)
+{
+    uint32_t most_bytes = 0;
+
+    OK(fabricast_ask_for_switch_tree(group, &most_bytes));
+    CHECK(most_bytes >= 8);
+    OK(fabricast_ask_for_switch_tree(group, NULL));
+}
+
 static atomic_uint calls;
 static atomic_int last;
 
@@ -389,6 +399,7 @@ int main(void)
     messages();
     long_messages();
     lists();
+    switch_tree();
     ends(watch);
     /* In any order. */
     fabricast_client_free(client);

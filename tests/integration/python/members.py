@@ -6,6 +6,7 @@ Ends with 0 if everything was as it must be, otherwise with the reason on standa
 """
 
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import fabricast
@@ -65,6 +66,18 @@ def talk(ours, theirs):
     check(error.reason == "CONTRIBUTION_INVALID", f"bits of floats: {error}")
 
 
+def switches(ours, theirs):
+    """A tree of switches that one member asks for, until it combines for both."""
+    most = ours.request_switch_tree()
+    check(most >= 8 and theirs.request_switch_tree() == most, f"most bytes: {most}")
+    end = time.monotonic() + 60
+    with ThreadPoolExecutor(2) as pool:
+        while not (ours.combined_by_switches and theirs.combined_by_switches):
+            check(time.monotonic() < end, "no switch combines")
+            sums = list(pool.map(lambda one: one.all_reduce([one.rank + 1]), (ours, theirs)))
+            check(sums == [[3]] * 2, f"sums: {sums}")
+
+
 def main(socket, node, other):
     error = refusal(fabricast.Unreachable, lambda: fabricast.Client(socket + ".not"))
     check(socket in str(error), f"the path is not named: {error}")
@@ -81,12 +94,15 @@ def main(socket, node, other):
     check(ours.rank == 0, f"rank {ours.rank}")
     watch = ours.watch_members()
     check([member.process for member in next(watch)] == ["a"], "not alone at first")
+    error = refusal(fabricast.Refused, ours.request_switch_tree)
+    check(error.reason == "NO_SWITCH_TREE", f"a tree for one: {error}")
     b = fabricast.Client(socket, "b", other)
     theirs = b.join("snakes")
     members = next(watch)
     check(members == [(0, node, "a"), (1, other, "b")], f"members: {members}")
     check(theirs.size() == 2, "size")
     talk(ours, theirs)
+    switches(ours, theirs)
     b.close()
     check([member.rank for member in next(watch)] == [0], "b has not left")
     refusal(fabricast.Detached, theirs.members)

@@ -124,6 +124,7 @@ async def tasks(socket, node, other):
                         got = await groups[0].receive(timeout=30)
                 check(got == (1, b"%d" % number), f"after a cancelled receive: {got}")
                 check(await sending == [], "somebody may lack it")
+            check(await groups[0].request_switch_tree() >= 8, "a tree of switches")
             changes = groups[0].watch_members()
             check(len(await changes.__anext__()) == 2, "members")
             await groups[1].leave()
