@@ -297,8 +297,17 @@ fn node_text(node: &v1::AggregationNode) -> String {
 }
 
 fn table(collectives: &[v1::Collective]) -> String {
-    let titles =
-        ["COLLECTIVE", "GROUP", "TENANT", "JOB", "RUNS ON", "ENTRIES", "PROGRAMMED", "WHY"];
+    let titles = [
+        "COLLECTIVE",
+        "GROUP",
+        "TENANT",
+        "JOB",
+        "RUNS ON",
+        "ENTRIES",
+        "PROGRAMMED",
+        "ENDS WITH",
+        "WHY",
+    ];
     let mut rows = Rows::new(&titles);
     for one in collectives {
         let state = one.state().as_str_name().trim_start_matches("COLLECTIVE_STATE_");
@@ -310,6 +319,7 @@ fn table(collectives: &[v1::Collective]) -> String {
             state.to_lowercase().replace('_', "-"),
             one.switch_entries.to_string(),
             if one.programmed { "yes" } else { "no" }.to_owned(),
+            if one.requested_by_member { "a change of members" } else { "its group" }.to_owned(),
             one.reason.clone(),
         ]);
     }
