@@ -33,6 +33,7 @@ mod previews;
 mod processes;
 mod rebalance;
 mod reflection;
+mod requested_trees;
 mod restarts;
 mod restoring;
 mod root_policies;
