@@ -109,6 +109,19 @@ pub(crate) fn and_more(count: u64) -> String {
     format!("and {count} more; `--format json` lists all")
 }
 
+/// Says that rows are left out of a table whose figures are 0; empty if there are none.
+///
+/// - `names`: of one row, and of several.
+#[must_use]
+pub(crate) fn left_out(count: usize, names: [&str; 2], lack: &str) -> String {
+    let [one, several] = names;
+    match count {
+        0 => String::new(),
+        1 => format!("\n1 {one} without {lack}, which --all lists"),
+        count => format!("\n{count} {several} without {lack}, which --all lists"),
+    }
+}
+
 /// Prints a value as JSON, or what `table` makes of it.
 ///
 /// # Errors

@@ -46,11 +46,8 @@ pub(crate) enum CollectiveCommand {
         #[command(flatten)]
         server: ServerArgs,
     },
-    /// Show used and reserved entries of all switches, by tenant and job.
-    Usage {
-        #[command(flatten)]
-        server: ServerArgs,
-    },
+    /// Show the switches with used or reserved entries, and the entries of each tenant and job.
+    Usage(running::UsageArgs),
     /// Reserve entries for a tenant or job; exit 1 if a switch has too few.
     Reserve(running::ReserveArgs),
     /// Release reserved entries. A name that is no number is that of a collective to delete, as in
@@ -92,7 +89,7 @@ impl Run for CollectiveCommand {
                 let remote = Remote::new(&server)?;
                 output::watched(watch, format, async || running::list(&remote, format).await).await
             }),
-            Self::Usage { server } => block_on(running::usage(&server, format)),
+            Self::Usage(args) => block_on(running::usage(args, format)),
             Self::Reserve(args) => block_on(running::reserve(args, format)),
             Self::Release { reservation, server } => {
                 block_on(running::release(reservation, server, format))

@@ -13,6 +13,11 @@ use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::remote::{Remote, block_on};
 
+/// Names of rows of ports, for [`output::left_out`].
+const PORTS: [&str; 2] = ["port", "ports"];
+/// Names of rows of switch agents.
+const AGENTS: [&str; 2] = ["switch agent", "switch agents"];
+
 /// Show switches, their tables and ports through the switch agents.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SwitchCommand {
@@ -22,6 +27,9 @@ pub(crate) enum SwitchCommand {
         /// are silent.
         #[arg(long)]
         reporters: bool,
+        /// With --reporters, also list those that report no failure; JSON has all of them.
+        #[arg(long, requires = "reporters")]
+        all: bool,
         #[command(flatten)]
         watch: WatchArgs,
         #[command(flatten)]
@@ -90,12 +98,15 @@ impl Run for SwitchCommand {
         let format = globals.format;
         block_on(async {
             match self {
-                Self::List { reporters: true, watch, server } => {
+                Self::List { reporters: true, all, watch, server } => {
                     let remote = Remote::new(&server)?;
-                    output::watched(watch, format, async || reporters(&remote, format).await).await
+                    let show = async || reporters(&remote, all, format).await;
+                    output::watched(watch, format, show).await
                 }
-                Self::Reporters { server } => reporters(&Remote::new(&server)?, format).await,
-                Self::List { reporters: false, watch, server } => {
+                Self::Reporters { server } => {
+                    reporters(&Remote::new(&server)?, false, format).await
+                }
+                Self::List { reporters: false, watch, server, .. } => {
                     let remote = Remote::new(&server)?;
                     output::watched(watch, format, async || list(&remote, format).await).await
                 }
@@ -122,15 +133,22 @@ impl Run for SwitchCommand {
     }
 }
 
-async fn reporters(remote: &Remote, format: Format) -> Result<(), Failure> {
+async fn reporters(remote: &Remote, all: bool, format: Format) -> Result<(), Failure> {
     let answer = remote.answer(remote.tic().list_reporters(v1::ListReportersRequest {})).await?;
-    output::message(format, &answer, |list| {
-        let mut rows = Rows::new(&["SWITCH AGENT", "FAILED"]);
-        for reporter in &list.reporters {
-            rows.push(vec![reporter.name.clone(), reporter.failed_count.to_string()]);
+    output::message(format, &answer, |list| reporters_text(&list.reporters, all))
+}
+
+fn reporters_text(reporters: &[v1::FailureReporter], all: bool) -> String {
+    let mut rows = Rows::new(&["SWITCH AGENT", "FAILED"]);
+    let mut healthy = 0;
+    for v1::FailureReporter { name, failed_count } in reporters {
+        if *failed_count == 0 && !all {
+            healthy += 1;
+            continue;
         }
-        rows.to_string()
-    })
+        rows.push(vec![name.clone(), failed_count.to_string()]);
+    }
+    format!("{rows}{}", output::left_out(healthy, AGENTS, "a failure"))
 }
 
 /// Shows a switch, or the part of it that was asked for.
@@ -251,16 +269,8 @@ fn ports_text(answer: &v1::ListPortsResponse, all: bool) -> String {
             port.dropped_packets.to_string(),
         ]);
     }
-    format!("{rows}{}", left_out(answer.ports.len() - ports.len(), "a cable"))
-}
-
-/// Says that ports are not listed.
-fn left_out(count: usize, lack: &str) -> String {
-    match count {
-        0 => String::new(),
-        1 => format!("\n1 port without {lack}, which --all lists"),
-        count => format!("\n{count} ports without {lack}, which --all lists"),
-    }
+    let left_out = output::left_out(answer.ports.len() - ports.len(), PORTS, "a cable");
+    format!("{rows}{left_out}")
 }
 
 async fn audit(remote: &Remote, format: Format) -> Result<(), Failure> {
@@ -326,7 +336,7 @@ fn counters_text(counters: &v1::SwitchCounters, all: bool) -> String {
         ];
         rows.push(cells.iter().map(u64::to_string).collect());
     }
-    format!("{}\n{rows}{}", counters.switch_name, left_out(idle, "a packet"))
+    format!("{}\n{rows}{}", counters.switch_name, output::left_out(idle, PORTS, "a packet"))
 }
 
 fn list_text(switches: &[v1::Switch]) -> String {
@@ -359,4 +369,21 @@ fn table_text(table: &v1::SwitchTable) -> String {
     }
     let fence = table.fence.unwrap_or_default();
     format!("{}: term {}, generation {}\n{rows}", table.switch_name, fence.term, fence.generation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switch_agents_without_a_failure_are_counted_and_listed_if_asked_for() {
+        let reporter =
+            |name: &str, failed_count| v1::FailureReporter { name: name.to_owned(), failed_count };
+        let reporters = [reporter("a", 0), reporter("b", 2), reporter("c", 0)];
+        let text = reporters_text(&reporters, false);
+        let lines: Vec<&str> = text.lines().collect();
+        let left_out = "2 switch agents without a failure, which --all lists";
+        assert_eq!(lines, ["SWITCH AGENT  FAILED", "b             2", left_out]);
+        assert_eq!(reporters_text(&reporters, true).lines().count(), 4);
+    }
 }

@@ -13,6 +13,8 @@ use crate::remote::{self, Remote};
 
 /// Collectives per page of a list.
 const PAGE: u32 = 1000;
+/// Names of rows of holders, for [`output::left_out`].
+const HOLDERS: [&str; 2] = ["holder", "holders"];
 
 /// Options of `collective create`.
 #[derive(Debug, Args)]
@@ -84,6 +86,16 @@ pub(crate) struct QuotaArgs {
     /// Largest number of entries in any one switch, in use or reserved.
     #[arg(long, value_name = "N")]
     entries_per_switch: Option<u16>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Options of `collective usage`.
+#[derive(Debug, Args)]
+pub(crate) struct UsageArgs {
+    /// Also list tenants and jobs whose collectives hold no entry; JSON has all of them.
+    #[arg(long)]
+    all: bool,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -173,11 +185,11 @@ pub(super) async fn list(remote: &Remote, format: Format) -> Result<(), Failure>
 }
 
 /// Runs `collective usage`.
-pub(super) async fn usage(server: &ServerArgs, format: Format) -> Result<(), Failure> {
-    let remote = Remote::new(server)?;
+pub(super) async fn usage(args: UsageArgs, format: Format) -> Result<(), Failure> {
+    let remote = Remote::new(&args.server)?;
     let answer =
         remote.answer(remote.collectives().get_entry_usage(v1::GetEntryUsageRequest {})).await?;
-    output::message(format, &answer, usage_text)
+    output::message(format, &answer, |answer| usage_text(answer, args.all))
 }
 
 fn holder(args: HolderArgs) -> v1::CollectiveHolder {
@@ -331,7 +343,7 @@ fn holder_text(holder: Option<&v1::CollectiveHolder>) -> (String, String) {
     (holder.tenant, holder.job.unwrap_or_else(|| "(all)".to_owned()))
 }
 
-fn usage_text(usage: &v1::GetEntryUsageResponse) -> String {
+fn usage_text(usage: &v1::GetEntryUsageResponse, all: bool) -> String {
     let mut switches = Rows::new(&["SWITCH", "ENTRIES", "USED", "RESERVED", "COLLECTIVES"]);
     for one in &usage.switches {
         switches.push(vec![
@@ -343,11 +355,14 @@ fn usage_text(usage: &v1::GetEntryUsageResponse) -> String {
         ]);
     }
     let mut holders = Rows::new(&["TENANT", "JOB", "COLLECTIVES", "ENTRIES"]);
-    for one in &usage.usages {
+    let is_shown = |one: &&v1::CollectiveUsage| all || one.entries > 0;
+    let shown: Vec<&v1::CollectiveUsage> = usage.usages.iter().filter(is_shown).collect();
+    for one in &shown {
         let (tenant, job) = holder_text(one.holder.as_ref());
         holders.push(vec![tenant, job, one.collectives.to_string(), one.entries.to_string()]);
     }
-    let mut text = format!("{switches}\n\n{holders}");
+    let left_out = output::left_out(usage.usages.len() - shown.len(), HOLDERS, "an entry");
+    let mut text = format!("{switches}\n\n{holders}{left_out}");
     let most = |limit: Option<u32>| limit.map_or_else(|| "-".to_owned(), |most| most.to_string());
     for one in &usage.quotas {
         let (tenant, job) = holder_text(one.holder.as_ref());
@@ -368,4 +383,27 @@ fn usage_text(usage: &v1::GetEntryUsageResponse) -> String {
         ));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holders_without_an_entry_are_counted_and_listed_if_asked_for() {
+        let usage = |tenant: &str, entries| v1::CollectiveUsage {
+            holder: Some(v1::CollectiveHolder { tenant: tenant.to_owned(), job: None }),
+            collectives: 1,
+            entries,
+        };
+        let answer = v1::GetEntryUsageResponse {
+            usages: vec![usage("adapters", 0), usage("physics", 3)],
+            ..Default::default()
+        };
+        let text = usage_text(&answer, false);
+        assert!(text.contains("physics") && !text.contains("adapters"), "{text}");
+        assert!(text.ends_with("\n1 holder without an entry, which --all lists"), "{text}");
+        let text = usage_text(&answer, true);
+        assert!(text.contains("adapters") && !text.contains("--all"), "{text}");
+    }
 }

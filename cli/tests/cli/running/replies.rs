@@ -77,6 +77,19 @@ fn ports_without_a_packet_or_a_cable_are_listed_if_asked_for() {
 }
 
 #[test]
+fn all_holders_and_switch_agents_are_listed_if_asked_for() {
+    let up = Up::start();
+    for node in ["node001", "node002"] {
+        up.ok(&["group", "join", "g", "--node", node]);
+    }
+    up.ok(&["collective", "create", "sum", "--group", "g", "--tenant", "physics"]);
+    assert!(up.ok(&["collective", "usage", "--all"]).contains("\nphysics  (all)  1"));
+    let agents = up.ok(&["switch", "list", "--reporters", "--all"]);
+    assert!(agents.starts_with("SWITCH AGENT"), "{agents}");
+    up.run(&["switch", "list", "--all"]).refused(2, "--reporters");
+}
+
+#[test]
 fn documents_of_a_control_plane_are_json_for_programs_that_ask_for_it() {
     let up = Up::start();
     let text = up.ok(&["topology", "download"]);
