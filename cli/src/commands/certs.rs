@@ -103,10 +103,8 @@ impl Run for CertsCommand {
                     .revoke(&read(&certificate)?, former.as_deref(), from)
                     .with_context(|| named(&certificate))?;
                 write(&list, &text, 0o644)?;
-                show(
-                    &Made { folder: list.display().to_string(), revoked: true, ..Made::default() },
-                    format,
-                )
+                let (folder, certificate) = (named(&list), named(&certificate));
+                show(&Made { folder, certificate, revoked: true, ..Made::default() }, format)
             }
         }
     }
@@ -137,7 +135,7 @@ fn issue(args: &IssueArgs, from: OffsetDateTime, format: Format) -> Result<(), F
     }
     let identities = identities.iter().map(ToString::to_string).collect();
     let (folder, hosts) = (args.out.display().to_string(), args.hosts.clone());
-    show(&Made { folder, identities, hosts, revoked: false }, format)
+    show(&Made { folder, identities, hosts, ..Made::default() }, format)
 }
 
 /// Reads the authority in a folder.
@@ -189,13 +187,16 @@ struct Made {
     identities: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     hosts: Vec<String>,
+    /// File of the certificate that was revoked.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    certificate: String,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     revoked: bool,
 }
 
 fn show(made: &Made, format: Format) -> Result<(), Failure> {
     output::print(format, made, |made| match (made.identities.as_slice(), made.hosts.as_slice()) {
-        _ if made.revoked => format!("revoked in {}", made.folder),
+        _ if made.revoked => format!("certificate {} revoked in {}", made.certificate, made.folder),
         ([], []) => format!("authority in {}", made.folder),
         ([], names) | (names, _) => {
             format!("certificate of {} in {}", names.join(", "), made.folder)

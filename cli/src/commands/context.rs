@@ -126,7 +126,8 @@ fn add(args: AddArgs, mut contexts: Contexts, format: Format) -> Result<(), Fail
 
 /// Says what has become of a context.
 fn changed(name: &str, state: &str, format: Format) -> Result<(), Failure> {
-    let value = serde_json::json!({ "name": name, "state": state });
+    // Older versions have it as `name` alone.
+    let value = serde_json::json!({ "context": name, "name": name, "state": state });
     output::print(format, &value, |_| format!("context {name} {state}"))
 }
 

@@ -82,6 +82,7 @@ struct Bundle {
 /// Result of the command: counts and problems.
 #[derive(Default, Serialize)]
 struct Summary {
+    folder: String,
     servers: usize,
     files: usize,
     problems: Vec<String>,
@@ -98,7 +99,8 @@ impl Bundle {
             .prefix(".fabricast-debug-")
             .tempdir_in(beside.unwrap_or_else(|| Path::new(".")));
         let draft = draft.with_context(|| format!("write '{}'", place.display()))?;
-        Ok(Self { draft, place, summary: Summary::default(), has_drifts: false })
+        let summary = Summary { folder: place.display().to_string(), ..Summary::default() };
+        Ok(Self { draft, place, summary, has_drifts: false })
     }
 
     /// Queries the servers named, and those that they name.
@@ -299,11 +301,10 @@ impl Bundle {
         std::fs::rename(draft.path(), &place).with_context(named)?;
         let _moved = draft.keep();
         output::print(format, &summary, |summary| {
-            let Summary { servers, files, problems } = summary;
+            let Summary { folder, servers, files, problems } = summary;
             let lines: Vec<String> =
                 problems.iter().map(|problem| format!("\n{problem}")).collect();
-            let place = place.display();
-            format!("{place}: {files} files of {servers} servers{}", lines.concat())
+            format!("{folder}: {files} files of {servers} servers{}", lines.concat())
         })
     }
 }

@@ -207,9 +207,12 @@ fn run_verb(command: FabricCommand, format: Format) -> Result<(), Failure> {
                 let remote = Remote::new(&server)?;
                 let packet =
                     v1::Packet { mgid, color, payload: payload.into_bytes(), ..Default::default() };
-                let request = v1::InjectPacketRequest { endpoint, packet: Some(packet) };
+                let request =
+                    v1::InjectPacketRequest { endpoint: endpoint.clone(), packet: Some(packet) };
                 let answer = remote.answer(remote.fabric().await?.inject_packet(request)).await?;
-                output::message(format, &answer, injected_text)
+                output::done(format, "endpoint", &endpoint, &answer, |answer| {
+                    format!("packet of endpoint {endpoint}: {}", injected_text(answer))
+                })
             }
         }
     })

@@ -71,11 +71,11 @@ pub(crate) struct ExportArgs {
 impl Run for StoreCommand {
     fn run(self, globals: &Globals) -> Result<(), Failure> {
         let format = globals.format;
-        let (summary, file, done) = match self {
+        let (summary, file, store, done) = match self {
             Self::Export(args) => {
                 let (summary, out) = block_on(export(args))?;
                 let done = format!("written to {}", out.display());
-                (summary, out, done)
+                (summary, out, None, done)
             }
             Self::Import { store, file, dry_run } => block_on(async {
                 let mut lines = open(&file)?;
@@ -84,7 +84,7 @@ impl Run for StoreCommand {
                     let empty = backup::check_empty(&store).await;
                     empty.with_context(|| format!("store {store}"))?;
                     let done = format!("would be read into {store}; nothing changed");
-                    return Ok((checked, file, done));
+                    return Ok((checked, file, Some(store.to_string()), done));
                 }
                 let mut lines = open(&file)?;
                 let opened =
@@ -93,15 +93,16 @@ impl Run for StoreCommand {
                 let read =
                     read.with_context(|| format!("{} into store {store}", file.display()))?;
                 let done = format!("read from {} into {store}", file.display());
-                Ok((read, file, done))
+                Ok((read, file, Some(store.to_string()), done))
             })?,
             Self::Check { file } => {
                 let checked = backup::check(&mut open(&file)?).with_context(|| named(&file))?;
                 let done = format!("{} is complete", file.display());
-                (checked, file, done)
+                (checked, file, None, done)
             }
         };
-        show(&summary, &file, done, format)
+        let row = Row { store, done, ..Row::of(&summary, &file) };
+        show(&row, format)
     }
 }
 
@@ -191,6 +192,9 @@ fn named(file: &Path) -> String {
 struct Row {
     /// File that was written, read or checked.
     file: String,
+    /// Store that it was read into.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<String>,
     /// Sentence about it.
     #[serde(skip)]
     done: String,
@@ -202,10 +206,16 @@ struct Row {
     nodes: usize,
 }
 
-fn show(summary: &Summary, file: &Path, done: String, format: Format) -> Result<(), Failure> {
-    let Summary { layout, revision, keys, groups, members, nodes } = *summary;
-    let row = Row { file: named(file), done, layout, revision, keys, groups, members, nodes };
-    output::print(format, &row, |row| {
+impl Row {
+    fn of(summary: &Summary, file: &Path) -> Self {
+        let Summary { layout, revision, keys, groups, members, nodes } = *summary;
+        let (file, done) = (named(file), String::new());
+        Self { file, store: None, done, layout, revision, keys, groups, members, nodes }
+    }
+}
+
+fn show(row: &Row, format: Format) -> Result<(), Failure> {
+    output::print(format, row, |row| {
         let Row { done, layout, revision, keys, groups, members, nodes, .. } = row;
         format!(
             "revision {revision}: {groups} groups, {members} members, {nodes} nodes, {keys} keys, \

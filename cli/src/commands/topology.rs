@@ -144,7 +144,7 @@ impl Run for TopologyCommand {
             }
             Self::Replace { file, server } => {
                 let topology = Topology::read(&file)?;
-                block_on(replace(&topology.text, &server, format))
+                block_on(replace(&file, &topology.text, &server, format))
             }
             Self::Show { file } => {
                 let listing = Listing::of(&Topology::read(&file)?.graph);
@@ -168,19 +168,24 @@ impl Run for TopologyCommand {
     }
 }
 
-/// Sends the TIC another topology.
-async fn replace(text: &str, server: &ServerArgs, format: Format) -> Result<(), Failure> {
+/// Sends the TIC another topology, which was read from a file or is a preset.
+async fn replace(
+    file: &str,
+    text: &str,
+    server: &ServerArgs,
+    format: Format,
+) -> Result<(), Failure> {
     let remote = Remote::new(server)?;
     let pieces = text.as_bytes().chunks(CHUNK);
     let pieces: Vec<_> =
         pieces.map(|piece| v1::ReplaceTopologyRequest { chunk: piece.to_vec() }).collect();
     let answer =
         remote.answer(remote.topologies().replace_topology(tokio_stream::iter(pieces))).await?;
-    output::message(format, &answer, |answer| {
+    output::done(format, "file", file, &answer, |answer| {
         let v1::TopologySummary { switch_count, endpoint_count, .. } =
             answer.topology.clone().unwrap_or_default();
-        let word = if answer.changed { "replaced" } else { "unchanged" };
-        format!("{word}: {switch_count} switches, {endpoint_count} endpoints")
+        let done = if answer.changed { "replaced by" } else { "unchanged, it is that of" };
+        format!("topology {done} {file}: {switch_count} switches, {endpoint_count} endpoints")
     })
 }
 

@@ -355,7 +355,7 @@ fn files_of_groups_are_formed_or_refused_whole(up: &Up) {
     assert_eq!(names(&after["groups"], "name"), names(&before["groups"], "name"));
     up.sandbox.write("g", good);
     assert_eq!(up.json(&form)["joined"], 2);
-    assert_eq!(up.ok(&form), "2 memberships joined in 1 groups\n", "once more is harmless");
+    assert_eq!(up.ok(&form), "g: 2 memberships joined in 1 groups\n", "once more is harmless");
     up.routed("f/1", 2);
 }
 

@@ -243,8 +243,9 @@ fn text(outcome: &Outcome) -> String {
     }
     let failed = outcome.failed_runs.iter().map(|why| format!("failed before: {why}\n"));
     format!(
-        "{}{rows}\n{} over {} processes on tree {}, checked, {} us",
+        "{}{rows}\n{}: {} over {} processes on tree {}, checked, {} us",
         failed.collect::<String>(),
+        outcome.collective,
         outcome.operation,
         outcome.results.len(),
         outcome.tree,

@@ -6,6 +6,7 @@ use anyhow::Context;
 use clap::Args;
 use fabricast_proto::v1;
 use fabricast_rpc::request_id;
+use serde::Serialize;
 
 use crate::args::{Format, JobTokenArgs, ServerArgs};
 use crate::dry_run;
@@ -40,6 +41,18 @@ pub(crate) struct FormArgs {
     server: ServerArgs,
 }
 
+/// Result of `group form`.
+#[derive(Debug, Serialize)]
+struct Formed {
+    /// File with the groups.
+    file: String,
+    /// Job that new groups belong to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<String>,
+    groups: usize,
+    joined: usize,
+}
+
 /// Forms the groups of a file, after checking the whole file.
 ///
 /// # Errors
@@ -55,7 +68,7 @@ pub(super) async fn form(args: FormArgs, format: Format) -> Result<(), Failure> 
         let id = args.request_id.unwrap_or_else(request_id);
         let first = v1::FormGroupsRequest {
             request_id: id.clone(),
-            job: args.job.unwrap_or_default(),
+            job: args.job.clone().unwrap_or_default(),
             job_token: args.token.text(),
             groups: Vec::new(),
         };
@@ -74,8 +87,12 @@ pub(super) async fn form(args: FormArgs, format: Format) -> Result<(), Failure> 
             )),
         })?;
     }
-    let answer = serde_json::json!({ "groups": count, "joined": joined });
-    output::print(format, &answer, |_| format!("{joined} memberships joined in {count} groups"))
+    let file = args.groups.display().to_string();
+    let formed = Formed { file, job: args.job, groups: count, joined };
+    output::print(format, &formed, |Formed { file, job, groups, joined }| {
+        let of_job = job.as_ref().map_or_else(String::new, |job| format!(" of job {job}"));
+        format!("{file}: {joined} memberships joined in {groups} groups{of_job}")
+    })
 }
 
 /// Reads a file of groups; those without members are left out.

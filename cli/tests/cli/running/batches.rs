@@ -10,7 +10,10 @@ pub(super) fn a_job_comes_and_goes_with_all_its_groups(up: &Up) {
     };
     up.sandbox.write("job", line("j/1", 4, 5) + &line("j/2", 5, 6));
     let form = ["group", "form", "--groups", "job", "--job", "j", "--request-id", "start j"];
-    assert_eq!(up.json(&form), serde_json::json!({ "groups": 2, "joined": 4 }));
+    assert_eq!(
+        up.json(&form),
+        serde_json::json!({ "file": "job", "job": "j", "groups": 2, "joined": 4 })
+    );
     assert!(up.ok(&["group", "show", "j/1"]).contains("\nof job 'j'\n"));
     up.routed("j/2", 2);
     // The operating agents hear of memberships that others made for them.

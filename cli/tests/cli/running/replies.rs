@@ -3,7 +3,7 @@
 use super::Up;
 
 /// Commands in an order in which each succeeds, and the subject that the reply has to name.
-const CHANGES: [(&[&str], &str); 21] = [
+const CHANGES: [(&[&str], &str); 24] = [
     (&["group", "create", "a/1", "--node", "node001", "--persistent"], "a/1"),
     (&["group", "join", "a/1", "--node", "node002", "--job", "j"], "a/1"),
     (&["group", "send", "a/1", "--node", "node001"], "a/1"),
@@ -12,6 +12,9 @@ const CHANGES: [(&[&str], &str); 21] = [
     (&["collective", "delete", "sum"], "sum"),
     (&["group", "leave", "a/1", "--node", "node002"], "a/1"),
     (&["group", "delete", "a/1"], "a/1"),
+    (&["group", "form", "--groups", "formed", "--job", "night"], "night"),
+    (&["group", "delete", "--job", "night"], "night"),
+    (&["fabric", "send", "--endpoint", "node001 HCA-1", "--mgid", "1", "--color", "0"], "node001"),
     (&["job", "allocate", "j1", "--nodes", "2"], "j1"),
     (&["job", "release", "j1", "--dry-run"], "j1"),
     (&["job", "release", "j1"], "j1"),
@@ -30,6 +33,10 @@ const CHANGES: [(&[&str], &str); 21] = [
 #[test]
 fn replies_name_their_subject_in_tables_and_in_json() {
     let (tables, programs) = (Up::start(), Up::start());
+    for up in [&tables, &programs] {
+        let members = r#"["node001 HCA-1", "node002 HCA-1"]"#;
+        up.sandbox.write("formed", format!("{{\"name\": \"n/1\", \"members\": {members}}}\n"));
+    }
     for (change, subject) in CHANGES {
         let reply = tables.ok(change);
         assert!(reply.contains(subject), "{change:?}: {reply}");
