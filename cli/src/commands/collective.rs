@@ -38,7 +38,12 @@ pub(crate) enum CollectiveCommand {
     /// Delete a collective, and release its table entries.
     Delete(running::CollectiveArgs),
     /// Show a collective with its processes and trees.
-    Show(running::CollectiveArgs),
+    Show {
+        #[command(flatten)]
+        watch: WatchArgs,
+        #[command(flatten)]
+        collective: running::CollectiveArgs,
+    },
     /// List all collectives with state and entries used.
     List {
         #[command(flatten)]
@@ -84,7 +89,7 @@ impl Run for CollectiveCommand {
             Self::Plan(args) => plan::run(&args, format),
             Self::Create(args) => block_on(running::create(args, format)),
             Self::Delete(args) => block_on(running::delete(args, format)),
-            Self::Show(args) => block_on(running::show(args, format)),
+            Self::Show { watch, collective } => block_on(running::show(collective, watch, format)),
             Self::List { watch, server } => block_on(async {
                 let remote = Remote::new(&server)?;
                 output::watched(watch, format, async || running::list(&remote, format).await).await

@@ -5,7 +5,7 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
 use serde::Serialize;
 
-use crate::args::ServerArgs;
+use crate::args::{ServerArgs, WatchArgs};
 use crate::color::painted_state;
 use crate::command::{Globals, Run};
 use crate::failure::Failure;
@@ -40,6 +40,8 @@ pub(crate) struct HealthArgs {
     #[arg(long, conflicts_with = "service")]
     alive: bool,
     #[command(flatten)]
+    watch: WatchArgs,
+    #[command(flatten)]
     server: ServerArgs,
 }
 
@@ -53,20 +55,30 @@ impl Run for HealthArgs {
                 None if args.alive => vec![String::new()],
                 None => services(&remote).await?,
             };
-            let mut services = Vec::new();
-            for service in names {
-                let serving = remote.is_serving(&service).await?;
-                services.push(ServiceHealth { service, serving });
-            }
-            let serving = services.iter().all(|one| one.serving);
-            let address = remote.peer().address().to_string();
-            let health = Health { address, serving, services };
-            output::print(format, &health, text)?;
-            match serving {
-                true => Ok(()),
-                false => Err(Failure::No(format!("{} does not serve", health.address))),
-            }
+            let is_once = !args.watch.watch;
+            output::watched(args.watch, format, async || {
+                let health = Health::ask(&remote, &names).await?;
+                output::print(format, &health, text)?;
+                if is_once && !health.serving {
+                    return Err(Failure::No(format!("{} does not serve", health.address)));
+                }
+                Ok(())
+            })
+            .await
         })
+    }
+}
+
+impl Health {
+    /// Asks for services by their names; an empty one is the whole server.
+    async fn ask(remote: &Remote, names: &[String]) -> Result<Self, Failure> {
+        let mut services = Vec::new();
+        for service in names {
+            let serving = remote.is_serving(service).await?;
+            services.push(ServiceHealth { service: service.clone(), serving });
+        }
+        let serving = services.iter().all(|one| one.serving);
+        Ok(Self { address: remote.peer().address().to_string(), serving, services })
     }
 }
 

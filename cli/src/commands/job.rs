@@ -43,6 +43,8 @@ pub(crate) enum JobCommand {
         /// Name of the job.
         job: String,
         #[command(flatten)]
+        watch: WatchArgs,
+        #[command(flatten)]
         server: ServerArgs,
     },
     /// List all jobs with class, groups and nodes.
@@ -60,6 +62,8 @@ pub(crate) enum JobCommand {
         #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
         nodes: Option<u32>,
         #[command(flatten)]
+        watch: WatchArgs,
+        #[command(flatten)]
         server: ServerArgs,
     },
 }
@@ -74,12 +78,16 @@ impl Run for JobCommand {
             Self::Release { job, dry_run, server } => {
                 block_on(running::release(job, dry_run, &server, format))
             }
-            Self::Show { job, server } => block_on(running::show(job, &server, format)),
+            Self::Show { job, watch, server } => {
+                block_on(running::show(job, watch, &server, format))
+            }
             Self::List { watch, server } => block_on(async {
                 let remote = Remote::new(&server)?;
                 output::watched(watch, format, async || running::list(&remote, format).await).await
             }),
-            Self::Report { nodes, server } => block_on(running::report(nodes, &server, format)),
+            Self::Report { nodes, watch, server } => {
+                block_on(running::report(nodes, watch, &server, format))
+            }
         }
     }
 

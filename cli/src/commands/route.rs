@@ -61,9 +61,7 @@ impl Run for RouteCommand {
             Self::Verify(args) => verify::run(&args, format),
             Self::Explain(args) => match &args.topology {
                 Some(topology) => explain::run(topology, &args, format),
-                None => {
-                    block_on(explain_running(args.group.get().to_owned(), &args.server, format))
-                }
+                None => block_on(explain_running(&args, format)),
             },
             Self::Draw(args) => block_on(draw::run(&args, format)),
             Self::Rebalance(args) => block_on(rebalance::run(&args, format)),
@@ -83,16 +81,14 @@ impl Run for RouteCommand {
     }
 }
 
-async fn explain_running(
-    group: String,
-    server: &ServerArgs,
-    format: Format,
-) -> Result<(), Failure> {
-    let remote = Remote::new(server)?;
-    let answer = remote
-        .answer(remote.router().await?.explain_route(v1::ExplainRouteRequest { group }))
-        .await?;
-    output::message(format, &answer.explanation.unwrap_or_default(), explanation_text)
+async fn explain_running(args: &explain::ExplainArgs, format: Format) -> Result<(), Failure> {
+    let remote = Remote::new(&args.server)?;
+    output::watched(args.watch, format, async || {
+        let request = v1::ExplainRouteRequest { group: args.group.get().to_owned() };
+        let answer = remote.answer(remote.router().await?.explain_route(request)).await?;
+        output::message(format, &answer.explanation.unwrap_or_default(), explanation_text)
+    })
+    .await
 }
 
 fn explanation_text(explanation: &v1::RouteExplanation) -> String {

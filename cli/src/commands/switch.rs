@@ -42,6 +42,8 @@ pub(crate) enum SwitchCommand {
     /// answers, whichever was named.
     Audit {
         #[command(flatten)]
+        watch: WatchArgs,
+        #[command(flatten)]
         server: ServerArgs,
     },
     /// Forget the failures that a switch agent has reported, as it is gone for good or has another
@@ -114,7 +116,15 @@ impl Run for SwitchCommand {
                 Self::Table(args) => show(ShowArgs { entries: true, ..args }, format).await,
                 Self::Ports(args) => show(ShowArgs { ports: true, ..args }, format).await,
                 Self::Counters(args) => show(ShowArgs { counters: true, ..args }, format).await,
-                Self::Audit { server } => audit(&Remote::new(&server)?, format).await,
+                Self::Audit { watch, server } => {
+                    let remote = Remote::new(&server)?;
+                    let is_once = !watch.watch;
+                    output::watched(watch, format, async || {
+                        let answer = audit(&remote, format).await?;
+                        if is_once { audit_verdict(&remote, &answer) } else { Ok(()) }
+                    })
+                    .await
+                }
                 Self::Forget { reporter, server } => {
                     let remote = Remote::new(&server)?;
                     let request = v1::RemoveReporterRequest { reporter: reporter.clone() };
@@ -273,11 +283,16 @@ fn ports_text(answer: &v1::ListPortsResponse, all: bool) -> String {
     format!("{rows}{left_out}")
 }
 
-async fn audit(remote: &Remote, format: Format) -> Result<(), Failure> {
+/// Shows the drifts that the active route service has found.
+async fn audit(remote: &Remote, format: Format) -> Result<v1::ListTableDriftsResponse, Failure> {
     let answer = remote
         .answer(remote.router().await?.list_table_drifts(v1::ListTableDriftsRequest {}))
         .await?;
     output::message(format, &answer, drifts_text)?;
+    Ok(answer)
+}
+
+fn audit_verdict(remote: &Remote, answer: &v1::ListTableDriftsResponse) -> Result<(), Failure> {
     if answer.compared_tables == 0 {
         let unknown = "no table has been compared yet, so it is not known what switches hold";
         let failure = Failure::input(format!("server {}: {unknown}", remote.peer().address()));

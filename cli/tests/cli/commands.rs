@@ -136,6 +136,25 @@ fn every_command_that_reaches_nobody_ends_with_3_and_json() {
     assert_eq!(wrong, [""; 0], "{}", wrong.join("\n"));
 }
 
+/// Last words of the commands that show a state of a control plane.
+const STATES: [&str; 9] =
+    ["audit", "constants", "explain", "health", "list", "report", "show", "status", "usage"];
+
+#[test]
+fn every_state_of_a_control_plane_can_be_watched() {
+    let has = |leaf: &Leaf, id: &str| leaf.command.get_arguments().any(|arg| arg.get_id() == id);
+    let shows = |leaf: &Leaf| {
+        let last = leaf.words.last().map_or("", String::as_str);
+        STATES.contains(&last) && has(leaf, "server")
+    };
+    let leaves: Vec<Leaf> = leaves().into_iter().filter(shows).collect();
+    assert!(leaves.len() > 18, "{} commands show a state", leaves.len());
+    for Leaf { words, command } in leaves {
+        let watch = command.get_arguments().find(|arg| arg.get_id() == "watch");
+        assert_eq!(watch.and_then(|arg| arg.get_short()), Some('w'), "{words:?}");
+    }
+}
+
 /// Paths of the keys of a value that have a `_`.
 fn snake_keys(value: &Value, found: &mut BTreeSet<String>) {
     match value {

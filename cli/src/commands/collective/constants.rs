@@ -5,7 +5,7 @@ use fabricast_collectives::Term;
 use fabricast_proto::v1;
 use fabricast_tic::decode_constants;
 
-use crate::args::{Format, ServerArgs};
+use crate::args::{Format, ServerArgs, WatchArgs};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::remote::{self, Remote};
@@ -14,8 +14,10 @@ use crate::remote::{self, Remote};
 #[derive(Debug, Args)]
 pub(crate) struct ConstantsArgs {
     /// Forget them: groups that are created from now on have two below each member.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "watch")]
     forget: bool,
+    #[command(flatten)]
+    watch: WatchArgs,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -30,9 +32,12 @@ pub(super) async fn run(args: ConstantsArgs, format: Format) -> Result<(), Failu
     if args.forget {
         set(&remote, None).await?;
     }
-    let request = v1::GetTreeConstantsRequest {};
-    let answer = remote.answer(remote.collectives().get_tree_constants(request)).await?;
-    output::message(format, &answer, table)
+    output::watched(args.watch, format, async || {
+        let request = v1::GetTreeConstantsRequest {};
+        let answer = remote.answer(remote.collectives().get_tree_constants(request)).await?;
+        output::message(format, &answer, table)
+    })
+    .await
 }
 
 /// Gives the TIC constants, or lets it forget those that it has.

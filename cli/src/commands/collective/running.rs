@@ -6,7 +6,7 @@ use fabricast_proto::v1;
 use fabricast_rpc::RpcError;
 
 use super::model::{operation, wire_operation};
-use crate::args::{Format, ServerArgs};
+use crate::args::{Format, ServerArgs, WatchArgs};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::remote::{self, Remote};
@@ -97,6 +97,8 @@ pub(crate) struct UsageArgs {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
+    watch: WatchArgs,
+    #[command(flatten)]
     server: ServerArgs,
 }
 
@@ -162,9 +164,16 @@ pub(super) async fn find(remote: &Remote, name: String) -> Result<v1::Collective
 }
 
 /// Runs `collective show`.
-pub(super) async fn show(args: CollectiveArgs, format: Format) -> Result<(), Failure> {
+pub(super) async fn show(
+    args: CollectiveArgs,
+    watch: WatchArgs,
+    format: Format,
+) -> Result<(), Failure> {
     let remote = Remote::new(&args.server)?;
-    print(&find(&remote, args.collective).await?, format)
+    output::watched(watch, format, async || {
+        print(&find(&remote, args.collective.clone()).await?, format)
+    })
+    .await
 }
 
 /// Runs `collective list`.
@@ -187,9 +196,12 @@ pub(super) async fn list(remote: &Remote, format: Format) -> Result<(), Failure>
 /// Runs `collective usage`.
 pub(super) async fn usage(args: UsageArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&args.server)?;
-    let answer =
-        remote.answer(remote.collectives().get_entry_usage(v1::GetEntryUsageRequest {})).await?;
-    output::message(format, &answer, |answer| usage_text(answer, args.all))
+    output::watched(args.watch, format, async || {
+        let request = v1::GetEntryUsageRequest {};
+        let answer = remote.answer(remote.collectives().get_entry_usage(request)).await?;
+        output::message(format, &answer, |answer| usage_text(answer, args.all))
+    })
+    .await
 }
 
 fn holder(args: HolderArgs) -> v1::CollectiveHolder {

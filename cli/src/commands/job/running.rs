@@ -7,7 +7,7 @@ use fabricast_proto::v1;
 use fabricast_rpc::{RpcError, request_id};
 
 use super::text::{self, Fragments, Moving, Room};
-use crate::args::{Format, ServerArgs};
+use crate::args::{Format, ServerArgs, WatchArgs};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::remote::{self, Remote};
@@ -111,9 +111,14 @@ pub(super) async fn release(
 }
 
 /// Runs `job show`.
-pub(super) async fn show(job: String, server: &ServerArgs, format: Format) -> Result<(), Failure> {
+pub(super) async fn show(
+    job: String,
+    watch: WatchArgs,
+    server: &ServerArgs,
+    format: Format,
+) -> Result<(), Failure> {
     let remote = Remote::new(server)?;
-    print(&find(&remote, job).await?, format)
+    output::watched(watch, format, async || print(&find(&remote, job.clone()).await?, format)).await
 }
 
 /// Runs `job list`.
@@ -126,19 +131,24 @@ pub(super) async fn list(remote: &Remote, format: Format) -> Result<(), Failure>
 /// Runs `job report`.
 pub(super) async fn report(
     nodes: Option<u32>,
+    watch: WatchArgs,
     server: &ServerArgs,
     format: Format,
 ) -> Result<(), Failure> {
     let remote = Remote::new(server)?;
-    let request = v1::GetJobReportRequest { node_count: nodes.unwrap_or_default() };
-    let answer = remote.answer(remote.jobs().get_job_report(request)).await?;
-    output::message(format, &answer, |answer| report_text(answer, nodes))?;
-    match nodes {
-        Some(nodes) if !answer.has_room => {
-            Err(Failure::No(format!("no moves are known that make room for {nodes} nodes")))
+    let is_once = !watch.watch;
+    output::watched(watch, format, async || {
+        let request = v1::GetJobReportRequest { node_count: nodes.unwrap_or_default() };
+        let answer = remote.answer(remote.jobs().get_job_report(request)).await?;
+        output::message(format, &answer, |answer| report_text(answer, nodes))?;
+        match nodes {
+            Some(nodes) if is_once && !answer.has_room => {
+                Err(Failure::No(format!("no moves are known that make room for {nodes} nodes")))
+            }
+            Some(_) | None => Ok(()),
         }
-        Some(_) | None => Ok(()),
-    }
+    })
+    .await
 }
 
 fn report_text(answer: &v1::GetJobReportResponse, nodes: Option<u32>) -> String {

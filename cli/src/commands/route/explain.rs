@@ -10,7 +10,7 @@ use fabricast_topology::{Graph, Mgid, Peer, PortId};
 use serde::Serialize;
 
 use super::GroupNameArgs;
-use crate::args::{Format, GroupArgs, OfflineEngineArgs, ServerArgs, colors};
+use crate::args::{Format, GroupArgs, OfflineEngineArgs, ServerArgs, WatchArgs, colors};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::plan_input::PlanInput;
@@ -106,7 +106,7 @@ pub(crate) struct ExplainArgs {
     pub(super) group: GroupNameArgs,
     /// Plan on this topology instead of asking a control plane: file as `ibnetdiscover` prints it,
     /// spec in TOML, or preset.
-    #[arg(long, value_name = "FILE|PRESET", requires = "what")]
+    #[arg(long, value_name = "FILE|PRESET", requires = "what", conflicts_with = "watch")]
     pub(super) topology: Option<String>,
     #[command(flatten)]
     pub(super) groups: GroupArgs,
@@ -115,6 +115,8 @@ pub(crate) struct ExplainArgs {
     /// Entries of each multicast table (C).
     #[arg(long, default_value_t = 32, value_parser = colors(), requires = "topology")]
     pub(super) colors: u16,
+    #[command(flatten)]
+    pub(super) watch: WatchArgs,
     #[command(flatten)]
     pub(super) server: ServerArgs,
 }
