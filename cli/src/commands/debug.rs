@@ -19,6 +19,7 @@ use crate::args::{Format, ServerArgs};
 use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output;
+use crate::progress::Progress;
 use crate::remote::{self, Remote, block_on};
 use replay::ReplayArgs;
 
@@ -108,7 +109,10 @@ impl Bundle {
         let mut open: Vec<String> = remote.addresses().iter().rev().cloned().collect();
         let mut asked = BTreeSet::new();
         let mut routers = Vec::new();
+        let progress = Progress::new("asking", open.len());
         while let Some(address) = open.pop() {
+            progress.set_steps(asked.len() + open.len() + 1);
+            progress.at(asked.len(), "asking");
             if !asked.insert(address.clone()) {
                 continue;
             }
@@ -134,6 +138,7 @@ impl Bundle {
                 }
             }
         }
+        progress.finish();
         if !routers.is_empty() && !self.has_drifts {
             let why = "no active one was found, so the tables were compared by none";
             self.problem(&routers.join(","), "route services", why);

@@ -14,6 +14,7 @@ use crate::command::{Globals, Run};
 use crate::dry_run;
 use crate::failure::Failure;
 use crate::output::{self, Rows};
+use crate::progress::Progress;
 use crate::remote::{Remote, block_on};
 
 /// Create, join, leave and show groups of a running control plane.
@@ -286,7 +287,9 @@ async fn plan(remote: &Remote, file: &Path, format: Format) -> Result<(), Failur
         ..v1::PlannedGroup::default()
     });
     let request = v1::PlanMgidsRequest { groups: planned.collect() };
+    let progress = Progress::of_time("planning");
     let answer = remote.answer(remote.tic().plan_mgids(request)).await?;
+    progress.finish();
     output::message(format, &answer, |answer| {
         let titles = ["GROUP", "MGID", "COLOR", "TREE", "CONFLICTING", "MERGING"];
         let mut rows = Rows::new(&titles);

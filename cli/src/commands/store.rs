@@ -3,7 +3,7 @@
 mod copies;
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -18,6 +18,7 @@ use crate::args::{Format, ServerArgs};
 use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output;
+use crate::progress::Progress;
 use crate::remote::{Remote, block_on};
 
 /// Write the records of a store to a file, check it, and read it into another store.
@@ -78,8 +79,7 @@ impl Run for StoreCommand {
                 (summary, out, None, done)
             }
             Self::Import { store, file, dry_run } => block_on(async {
-                let mut lines = open(&file)?;
-                let checked = backup::check(&mut lines).with_context(|| named(&file))?;
+                let checked = backup::check(&mut open(&file)?).with_context(|| named(&file))?;
                 if dry_run {
                     let empty = backup::check_empty(&store).await;
                     empty.with_context(|| format!("store {store}"))?;
@@ -160,8 +160,10 @@ async fn export_running(
     let begun = remote.tic().export_records(v1::ExportRecordsRequest {}).await;
     let mut messages = begun.map_err(failed)?.into_inner();
     let mut file = file()?;
+    let progress = Progress::of_bytes("copying", None);
     while let Some(part) = messages.message().await.map_err(failed)? {
         file.write_all(&part.chunk).context("output file")?;
+        progress.add_bytes(part.chunk.len());
     }
     Ok(file.sync_all().context("output file")?)
 }
@@ -179,8 +181,11 @@ fn write_metrics(file: &Path) -> Result<(), Failure> {
     Ok(std::fs::rename(&unfinished, file).with_context(|| named(file))?)
 }
 
-fn open(file: &Path) -> Result<BufReader<File>, Failure> {
-    Ok(BufReader::new(File::open(file).with_context(|| named(file))?))
+/// Opens a file, whose bytes a bar counts.
+fn open(file: &Path) -> Result<impl BufRead + use<>, Failure> {
+    let opened = File::open(file).with_context(|| named(file))?;
+    let length = opened.metadata().with_context(|| named(file))?.len();
+    Ok(BufReader::new(Progress::of_bytes("reading", Some(length)).counted(opened)))
 }
 
 fn named(file: &Path) -> String {

@@ -24,6 +24,7 @@ use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::job_input::JobInput;
 use crate::output::{self, Rows};
+use crate::progress::Progress;
 use crate::remote::{Remote, block_on, run_to_end};
 use crate::source::{CLUSTER, Topology, read_text};
 
@@ -193,6 +194,7 @@ async fn replace(
 fn discover(adapter: Option<String>, port: u8) -> Result<Arc<Graph>, Failure> {
     let config = InfinibandConfig { adapter, port, ..InfinibandConfig::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let _progress = Progress::of_time("discovering");
     let graph = run_to_end(&runtime, async {
         let driver = InfinibandDriver::open(config, None).context("open the InfiniBand port")?;
         anyhow::Ok(driver.discover().await?)

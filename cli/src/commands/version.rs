@@ -9,6 +9,7 @@ use crate::args::{Format, ServerArgs};
 use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
+use crate::progress::Progress;
 use crate::remote::{DEFAULT_SERVER, Remote, Role, block_on};
 
 /// Package of the API that this program speaks.
@@ -90,12 +91,15 @@ async fn parts(remote: &Remote) -> Result<Vec<PartVersion>, Failure> {
     let nodes = remote.nodes().await.unwrap_or_default();
     addresses.extend(nodes.into_iter().map(|node| node.address).take(MOST_AGENTS));
     let mut parts: Vec<PartVersion> = Vec::new();
+    let progress = Progress::new("asking", addresses.len());
     for address in addresses {
         if parts.iter().all(|part| part.address != address) {
             let info = remote.info(&address).await;
             parts.push(PartVersion::of(address, info));
         }
+        progress.step();
     }
+    progress.finish();
     Ok(parts)
 }
 

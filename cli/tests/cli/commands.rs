@@ -255,20 +255,40 @@ fn a_table_fits_the_columns_that_it_is_given() {
     assert!(longest("60") <= 60);
 }
 
+/// Output of a command on a terminal of its own, which script(1) makes.
+fn on_terminal(sandbox: &Sandbox, words: &str, no_color: &str) -> String {
+    let command = format!("{} {words}", env!("CARGO_BIN_EXE_fabricast"));
+    let mut script = std::process::Command::new("script");
+    script.args(["--quiet", "--return", "--command", &command, "/dev/null"]);
+    script.current_dir(sandbox.path(""));
+    script.env("FABRICAST_CONTEXTS", sandbox.path("contexts.toml"));
+    script.env("TERM", "xterm").env("NO_COLOR", no_color).env_remove("COLUMNS");
+    let output = script.output().expect("script is part of every Debian");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn long_work_shows_its_progress_on_terminals_only() {
+    let sandbox = Sandbox::new();
+    sandbox.write("t.toml", "kind='leaf-spine'\nleaves=2\nspines=2\nendpoints_per_leaf=2\n");
+    sandbox.write("groups", "{\"name\":\"g\",\"members\":[\"h0\",\"h2\"]}\n");
+    for (words, title) in [
+        ("collective plan --topology t.toml --groups groups", "planning"),
+        ("route plan --topology t.toml --groups groups", "planning"),
+        ("store check groups", "reading"),
+    ] {
+        let shown = on_terminal(&sandbox, words, "");
+        assert!(shown.contains(title), "{words}: {shown:?}");
+        let run = sandbox.run(&words.split(' ').collect::<Vec<_>>());
+        assert!(!run.stderr.contains(title), "{run:?}");
+    }
+}
+
 #[test]
 fn a_terminal_shows_colors_and_a_pipe_or_one_that_refuses_them_none() {
     let sandbox = Sandbox::new();
     sandbox.ok(&["context", "add", "a", "--server", "127.0.0.1:1"]);
-    let on_terminal = |words: &str, no_color: &str| {
-        // script(1) runs a command on a terminal of its own.
-        let command = format!("{} {words}", env!("CARGO_BIN_EXE_fabricast"));
-        let mut script = std::process::Command::new("script");
-        script.args(["--quiet", "--return", "--command", &command, "/dev/null"]);
-        script.env("FABRICAST_CONTEXTS", sandbox.path("contexts.toml"));
-        script.env("TERM", "xterm").env("NO_COLOR", no_color).env_remove("COLUMNS");
-        let output = script.output().expect("script is part of every Debian");
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    };
+    let on_terminal = |words: &str, no_color: &str| on_terminal(&sandbox, words, no_color);
     let list = on_terminal("context list", "");
     assert!(list.starts_with("\x1b[1mCURRENT"), "{list:?}");
     let refused = on_terminal("context use b", "");

@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::group_file;
 use crate::output::{self, Rows};
 use crate::pattern::Pattern;
+use crate::progress::Progress;
 use crate::source::Topology;
 
 /// Result of the command.
@@ -82,10 +83,13 @@ pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
     let plain = survey(&fabric, members(), Method::Plain, u32::from(args.entries));
     let settings = Settings { entries: args.entries, limits, parameters, ..Settings::default() };
     let mut allocator = Allocator::new(fabric, settings);
+    let progress = Progress::new("planning", groups.len());
     let mut collectives = Vec::new();
     for (id, (group, members)) in (0..).zip(&groups) {
         collectives.push(plan(&mut allocator, id, group, members, &args.work)?);
+        progress.step();
     }
+    progress.finish();
     let graph = &topology.graph;
     let fullest = graph.switches().map(|switch| allocator.holdings(switch).len());
     let with_tree = collectives.iter().filter(|one| one.kind == TreeKind::Switch).count();

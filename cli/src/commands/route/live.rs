@@ -13,6 +13,7 @@ use super::verify::{Verdict, VerifyArgs, in_words, listed, say};
 use crate::args::Format;
 use crate::failure::Failure;
 use crate::output;
+use crate::progress::Progress;
 use crate::remote::Remote;
 use crate::verify_input;
 
@@ -47,7 +48,9 @@ pub(super) async fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure
     };
     let graph = remote.graph().await?;
     let started = Instant::now();
+    let progress = Progress::of_time("reading");
     let moment = settled(&remote, &router, &args.switch_agents).await?;
+    progress.finish();
     if !moment.settled {
         output::notice("fabricast: the route service is at work; what differs may be on its way");
     }
@@ -62,7 +65,9 @@ pub(super) async fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure
     let colors = u16::try_from(first.colors).context("colors of the switches")?;
     let options = verify::Options { colors, tables, senders, list: listed(format) };
     let faults = verify_input::faults(&graph, &moment.failed);
+    let progress = Progress::of_time("verifying");
     let report = verify::verify(&graph, &faults, &groups, &entries, options);
+    progress.finish();
     let mut violations: Vec<String> =
         report.violations.iter().map(|violation| in_words(&graph, violation)).collect();
     let mut violation_count = report.violation_count;

@@ -24,6 +24,7 @@ use crate::loads;
 use crate::output::{self, Rows};
 use crate::pattern::Pattern;
 use crate::plan_input;
+use crate::progress::Progress;
 use crate::source::Topology;
 
 /// Most groups and members without a tree that a table lists.
@@ -101,6 +102,7 @@ pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
     let (engine, fat_tree) = engine(args, &topology)?;
     let loads = loads::read(&args.engine, graph)?;
     let records = groups(args, graph, *engine.space())?;
+    let progress = Progress::of_time("planning");
     let mut routed = route(engine, &records, loads.as_ref())?;
     let scenario = Scenario {
         graph,
@@ -122,6 +124,7 @@ pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
     let started = Instant::now();
     let entries = table_entries(graph, engine.plan());
     let tables_ms = started.elapsed().as_secs_f64() * 1e3;
+    progress.finish();
     let numbered = mgids.iter().zip(&records);
     let numbered: Vec<GroupRecord> = numbered
         .map(|(mgid, record)| GroupRecord { mgid: Some(*mgid), ..record.clone() })

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::args::{Format, ServerArgs};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
+use crate::progress::Progress;
 use crate::remote::Remote;
 
 /// Arguments of `route rebalance`.
@@ -84,7 +85,9 @@ impl From<Option<v1::RebalanceFigures>> for Figures {
 pub(crate) async fn run(args: &RebalanceArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&args.server)?;
     let request = v1::PlanRebalanceRequest { most_moves: args.most };
+    let progress = Progress::of_time("planning");
     let plan = remote.answer(remote.router().await?.plan_rebalance(request)).await?;
+    progress.finish();
     let moves: Vec<v1::GroupMove> =
         plan.moves.iter().filter_map(|planned| planned.r#move.clone()).collect();
     let mut moved_groups = Vec::new();

@@ -17,6 +17,7 @@ use crate::args::{Format, ServerArgs};
 use crate::failure::Failure;
 use crate::group_file;
 use crate::output;
+use crate::progress::Progress;
 use crate::source::{Topology, read_text};
 
 /// Most violations that a table lists.
@@ -103,6 +104,7 @@ pub(super) fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure> {
     let members: Members =
         mgids.into_iter().zip(records).map(|(mgid, record)| (mgid, record.members)).collect();
 
+    let progress = Progress::of_time("verifying");
     let started = Instant::now();
     let mut findings = audit::routes(graph, &routes, &members);
     let mut entries = routes.table_entries(graph, &members);
@@ -117,6 +119,7 @@ pub(super) fn run(args: &VerifyArgs, format: Format) -> Result<(), Failure> {
     let options = verify::Options { colors, tables, senders, list: listed(format) };
     let groups = delivery_groups(&routes, &members);
     let report = verify::verify(graph, &Faults::new(), &groups, &entries, options);
+    progress.finish();
 
     let is_lossless = args.lossless.unwrap_or(topology.is_infiniband());
     let deadlock = report.cycle.as_ref().map(|cycle| Deadlock::new(graph, cycle, is_lossless));
