@@ -136,6 +136,9 @@ async fn export(args: ExportArgs) -> Result<(Summary, PathBuf), Failure> {
     if let Some(file) = metrics_file {
         write_metrics(&file)?;
     }
+    if store.is_none() {
+        report(&Remote::new(&server)?).await;
+    }
     Ok((summary, out))
 }
 
@@ -166,6 +169,16 @@ async fn export_running(
         progress.add_bytes(part.chunk.len());
     }
     Ok(file.sync_all().context("output file")?)
+}
+
+/// Tells the TIC of a copy, whose metric then shows its time. Without that it is as good a copy.
+async fn report(remote: &Remote) {
+    let request = v1::ReportRecordsCopyRequest {};
+    if let Err(failure) = remote.answer(remote.tic().report_records_copy(request)).await {
+        let message = failure.message();
+        let why = message.lines().next().unwrap_or_default();
+        output::notice(&format!("fabricast: the TIC was not told of the copy: {why}"));
+    }
 }
 
 /// Writes the time of an export as a metric, in Prometheus's text format. A reader finds the old

@@ -112,6 +112,7 @@ fn one_reading_of_up_has_the_metrics_of_all_parts_and_a_copy_tells_its_time() {
         "\nfabricast_tic_drained_nodes 1\n",
         "\nfabricast_tic_groups 1\n",
         "\nfabricast_tic_members 2\n",
+        "\nfabricast_tic_records_copy_timestamp_seconds 0\n",
         "\nfabricast_tic_commit_seconds_bucket{le=\"+Inf\"} ",
         "\nfabricast_router_active 1\n",
         "\nfabricast_router_routed_groups 1\n",
@@ -143,9 +144,14 @@ fn one_reading_of_up_has_the_metrics_of_all_parts_and_a_copy_tells_its_time() {
             break Err(missing);
         }
     };
+    let copied = sandbox.run(&["store", "export", "--server", &address, "--out", "live"]);
+    let after = get(&metrics).unwrap_or_default();
     let _ = child.kill();
     let _ = child.wait();
     assert_eq!(found, Ok(()));
+    assert!(copied.code == 0 && copied.stderr.is_empty(), "{copied:?}");
+    // The present time begins with 1.
+    assert!(after.contains("\nfabricast_tic_records_copy_timestamp_seconds 1"), "{after}");
     let export = ["store", "export", "--store", "records.redb", "--out", "copy"];
     sandbox.ok(&[&export[..], &["--metrics-file", "copy.prom"]].concat());
     let text = sandbox.read("copy.prom");

@@ -105,6 +105,7 @@ fn of_tic(access: &Access) -> Unbound {
         "MoveGroups" => done(json!({ "moves": [{ "group": "rows/1", "fromMgid": u32::MAX }] })),
         "ListReporters" => told(json!({}), "spare"),
         "RemoveReporter" => done(json!({ "reporter": "spare" })),
+        "ReportRecordsCopy" => CLUSTER,
         "AcquireRouteTerm" => refused(json!({ "router": "matrix" }), "ROUTE_TERM_HELD"),
         "DownloadTopology" | "ReplaceTopology" | "DrainLink" | "ResumeLink"
         | "ListDrainedLinks" => FABRIC,

@@ -150,6 +150,7 @@ const TABLE: &[Calls] = &[
             ("WatchDirectory", &[Router, SwitchAgent, Administrator, Reader], Nothing),
             ("DownloadTopology", ALL, Nothing),
             ("ExportRecords", ADMIN, Nothing),
+            ("ReportRecordsCopy", ADMIN, Nothing),
             ("AcquireRouteTerm", ROUTERS, Nothing),
             ("RenewRouteTerm", ROUTERS, Term),
             ("ReleaseRouteTerm", ROUTERS, Term),

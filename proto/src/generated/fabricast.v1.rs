@@ -5608,6 +5608,12 @@ pub struct ExportRecordsResponse {
     #[prost(bytes = "vec", tag = "1")]
     pub chunk: ::prost::alloc::vec::Vec<u8>,
 }
+/// Request of ReportRecordsCopy.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportRecordsCopyRequest {}
+/// Response of ReportRecordsCopy.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportRecordsCopyResponse {}
 /// Request of AcquireRouteTerm.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AcquireRouteTermRequest {
@@ -6275,6 +6281,26 @@ pub mod tic_service_client {
                 .insert(GrpcMethod::new("fabricast.v1.TicService", "ExportRecords"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// The caller of ExportRecords says that it keeps a whole copy: the metric
+        /// fabricast_tic_records_copy_timestamp_seconds of this TIC tells when it was called. Nothing is
+        /// recorded, so a TIC that leads later does not know of it.
+        /// Errors: none of its own.
+        pub async fn report_records_copy(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReportRecordsCopyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportRecordsCopyResponse>,
+            tonic::Status,
+        > {
+            let method = GrpcMethod::new("fabricast.v1.TicService", "ReportRecordsCopy");
+            crate::calls::unary(
+                    &mut self.inner,
+                    "/fabricast.v1.TicService/ReportRecordsCopy",
+                    method,
+                    request.into_request(),
+                )
+                .await
+        }
         /// Gives the calling route service a term above all earlier ones, unless another one holds the
         /// newest: then call again.
         /// Errors: INVALID_ARGUMENT / NAME_INVALID, UNAVAILABLE / ROUTE_TERM_HELD (whose metadata say by
@@ -6615,6 +6641,17 @@ pub mod tic_service_server {
             request: tonic::Request<super::ExportRecordsRequest>,
         ) -> std::result::Result<
             tonic::Response<Self::ExportRecordsStream>,
+            tonic::Status,
+        >;
+        /// The caller of ExportRecords says that it keeps a whole copy: the metric
+        /// fabricast_tic_records_copy_timestamp_seconds of this TIC tells when it was called. Nothing is
+        /// recorded, so a TIC that leads later does not know of it.
+        /// Errors: none of its own.
+        async fn report_records_copy(
+            &self,
+            request: tonic::Request<super::ReportRecordsCopyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportRecordsCopyResponse>,
             tonic::Status,
         >;
         /// Gives the calling route service a term above all earlier ones, unless another one holds the
@@ -7100,6 +7137,22 @@ pub mod tic_service_server {
                         req,
                         |request| async move {
                             <T as TicService>::export_records(&inner, request).await
+                        },
+                    )
+                }
+                "/fabricast.v1.TicService/ReportRecordsCopy" => {
+                    let limits = crate::calls::ServerLimits {
+                        accept_compression: self.accept_compression_encodings,
+                        send_compression: self.send_compression_encodings,
+                        max_decoding: self.max_decoding_message_size,
+                        max_encoding: self.max_encoding_message_size,
+                    };
+                    let inner = Arc::clone(&self.inner);
+                    crate::calls::serve_unary(
+                        limits,
+                        req,
+                        |request| async move {
+                            <T as TicService>::report_records_copy(&inner, request).await
                         },
                     )
                 }

@@ -12,6 +12,7 @@ use fabricast_groups::record::{Route, RouteState};
 use fabricast_proto::v1;
 use fabricast_routing::{Choice, MgidSpace};
 use fabricast_rpc::{CallCost, Caller, Reason, Turn};
+use fabricast_telemetry::metrics::TIC_RECORDS_COPY;
 use fabricast_topology::Mgid;
 use fabricast_wire::{decode_group_agent_status, decode_route, encode_node};
 use tokio::sync::Semaphore;
@@ -455,6 +456,15 @@ impl v1::tic_service_server::TicService for Tic {
         _request: Request<v1::ExportRecordsRequest>,
     ) -> Result<Response<Self::ExportRecordsStream>, Status> {
         Ok(Response::new(tokio_stream::iter(self.exports.begin().await?)))
+    }
+
+    async fn report_records_copy(
+        &self,
+        _request: Request<v1::ReportRecordsCopyRequest>,
+    ) -> Result<Response<v1::ReportRecordsCopyResponse>, Status> {
+        TIC_RECORDS_COPY.set(Duration::from_nanos(wall_clock().0).as_secs());
+        tracing::info!("copy of the records is complete");
+        Ok(Response::new(v1::ReportRecordsCopyResponse {}))
     }
 
     async fn acquire_route_term(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fabricast_proto::v1;
 use fabricast_store::{EmbeddedStore, Options, Store, SystemClock, Txn};
+use fabricast_telemetry::metrics::TIC_RECORDS_COPY;
 use fabricast_tic::backup::{self, BackupError, Summary};
 
 use crate::choices;
@@ -133,6 +134,15 @@ async fn a_running_tic_gives_the_file_that_an_export_of_its_store_is() {
         messages += 1;
     }
     assert!(bytes > 9 << 20 && messages > 9, "{messages} messages, {bytes} bytes");
+}
+
+#[tokio::test]
+async fn the_time_of_the_last_copy_is_shown_once_somebody_keeps_one() {
+    let (_store, tic) = filled().await;
+    assert_eq!(TIC_RECORDS_COPY.get(), 0);
+    let request = v1::ReportRecordsCopyRequest {};
+    tic.client.clone().report_records_copy(request).await.unwrap();
+    assert!(TIC_RECORDS_COPY.get() > 1_700_000_000, "{}", TIC_RECORDS_COPY.get());
 }
 
 #[tokio::test]
