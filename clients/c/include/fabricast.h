@@ -91,6 +91,11 @@ typedef enum fabricast_reduction {
     FABRICAST_LAND = 7, /* 1 if all are not 0, otherwise 0; integers only */
     FABRICAST_LOR = 8,  /* 1 if one is not 0, otherwise 0; integers only */
     FABRICAST_LXOR = 9, /* 1 if an odd count is not 0, otherwise 0; integers only */
+    /* Of pairs of a value and its place, two numbers of one type, the one with the least or the
+     * greatest value, of equal values that with the lowest place. The count is that of numbers, two
+     * for each pair. */
+    FABRICAST_MINLOC = 10,
+    FABRICAST_MAXLOC = 11,
     /* The names of MPI for the bitwise ones. */
     FABRICAST_BAND = FABRICAST_AND,
     FABRICAST_BOR = FABRICAST_OR,

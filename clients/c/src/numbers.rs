@@ -91,6 +91,8 @@ fn read_reduction(number: c_int) -> Result<Reduction, Failure> {
         7 => Ok(Reduction::LogicalAnd),
         8 => Ok(Reduction::LogicalOr),
         9 => Ok(Reduction::LogicalXor),
+        10 => Ok(Reduction::MinLoc),
+        11 => Ok(Reduction::MaxLoc),
         _ => Err(Failure::argument(format!("reduction {number} is no reduction"))),
     }
 }

@@ -4,6 +4,7 @@
  * component.c  settings, the agreement of all processes on them, the attached process, the summary
  * module.c     what Open MPI calls for a communicator: decides who does an operation
  * form.c       the group of a communicator: all ranks have it, or none
+ * pairs.c      values with their indices, which are carried as numbers
  * operation.c  operations under way
  *
  * A communicator's ranks decide alike without asking each other, because they decide by what MPI
@@ -138,7 +139,7 @@ struct operation {
     fabricast_reduction reduction;
     fabricast_type type;
     size_t length;      /* bytes of a contribution */
-    size_t unit;        /* bytes that may not be parted */
+    size_t number;      /* bytes of a number of a reduction */
     size_t most;        /* bytes of a part */
     size_t started;     /* bytes of parts that were started */
     size_t ended;       /* of those that have ended */
@@ -146,6 +147,7 @@ struct operation {
     char *to;           /* place for the result, or NULL */
     char *packed_from;  /* memory of the two, if the program's is not contiguous */
     char *packed_to;
+    datatype_t *pairs;  /* type of pairs that are carried as numbers, or NULL */
     void *buffer;       /* where the result is unpacked to, if it was packed */
     size_t count;
     datatype_t *datatype;
@@ -202,6 +204,15 @@ void form_group(module_t *module);
 
 /* Leaves the group, if there is one. */
 void leave_group(module_t *module);
+
+/* ---- pairs.c ---- */
+
+/* Finds the type of both numbers of a pair of MPI, and its bytes. Returns 0 if there is none. */
+int find_pair(datatype_t *datatype, fabricast_type *type, size_t *number);
+
+/* Copies pairs to numbers, or back. */
+void numbers_of_pairs(datatype_t *datatype, const void *pairs, void *numbers, size_t count);
+void pairs_of_numbers(datatype_t *datatype, const void *numbers, void *pairs, size_t count);
 
 /* ---- operation.c ---- */
 

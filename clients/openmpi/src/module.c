@@ -117,15 +117,39 @@ static int find_reduction(operator_t *operator, fabricast_type type, fabricast_r
     case OMPI_OP_BOR:
         *reduction = FABRICAST_OR;
         return !is_float(type);
+    case OMPI_OP_BXOR:
+        *reduction = FABRICAST_XOR;
+        return !is_float(type);
+    case OMPI_OP_PROD:
+        *reduction = FABRICAST_PROD;
+        return 1;
+    case OMPI_OP_LAND:
+        *reduction = FABRICAST_LAND;
+        return !is_float(type);
+    case OMPI_OP_LOR:
+        *reduction = FABRICAST_LOR;
+        return !is_float(type);
+    case OMPI_OP_LXOR:
+        *reduction = FABRICAST_LXOR;
+        return !is_float(type);
     default:
         return 0;
     }
 }
 
+/* Finds the reduction of Fabricast for an operator of MPI on pairs. Returns 0 if there is none. */
+static int find_reduction_of_pairs(operator_t *operator, fabricast_reduction *reduction)
+{
+    if (!ompi_op_is_intrinsic(operator))
+        return 0;
+    *reduction = operator->op_type == OMPI_OP_MINLOC ? FABRICAST_MINLOC : FABRICAST_MAXLOC;
+    return operator->op_type == OMPI_OP_MINLOC || operator->op_type == OMPI_OP_MAXLOC;
+}
+
 /* Bytes of a part of an operation that carries the contributions of all ranks together. */
 static size_t share(const module_t *module)
 {
-    size_t bytes = FABRICAST_PAYLOAD_MAX / module->size / 8 * 8;
+    size_t bytes = FABRICAST_PAYLOAD_MAX / module->size / 16 * 16; /* no pair is parted */
 
     return bytes < 1024 ? 1024 : bytes;
 }
@@ -145,30 +169,67 @@ static int takes_reduction(module_t *module, const reduction_t *it, int may_form
 {
     kind_t kind = it->root < 0 ? ALLREDUCE : REDUCE;
     size_t bytes = bytes_of(it->count, it->datatype);
+    size_t number;
     fabricast_type type;
     fabricast_reduction reduction;
+    int is_known = find_pair(it->datatype, &type, &number)
+                       ? find_reduction_of_pairs(it->operator, &reduction)
+                       : find_type(it->datatype, &type) &&
+                             find_reduction(it->operator, type, &reduction);
 
-    if (!find_type(it->datatype, &type) || !find_reduction(it->operator, type, &reduction))
-        bytes = 0;
-    return takes(module, kind, bytes, may_form);
+    return takes(module, kind, is_known ? bytes : 0, may_form);
+}
+
+/* Carries the pairs of a reduction as numbers; returns a code of MPI. */
+static int take_pairs(operation_t *operation, const reduction_t *it)
+{
+    const void *pairs = it->from == MPI_IN_PLACE ? it->to : it->from;
+
+    operation->pairs = it->datatype;
+    operation->packed_from = malloc(operation->length);
+    if (operation->packed_from == NULL)
+        return MPI_ERR_NO_MEM;
+    numbers_of_pairs(it->datatype, pairs, operation->packed_from, it->count);
+    operation->from = operation->packed_from;
+    if (operation->to == NULL)
+        return MPI_SUCCESS;
+    operation->packed_to = malloc(operation->length);
+    if (operation->packed_to == NULL)
+        return MPI_ERR_NO_MEM;
+    operation->to = operation->packed_to;
+    operation->buffer = it->to;
+    operation->count = it->count;
+    return MPI_SUCCESS;
 }
 
 static operation_t *make_reduction(const module_t *module, const reduction_t *it)
 {
-    size_t bytes = bytes_of(it->count, it->datatype);
-    operation_t *operation = new_operation(it->root < 0 ? ALLREDUCE : REDUCE, bytes);
+    size_t bytes = bytes_of(it->count, it->datatype), number = it->datatype->super.size;
+    fabricast_type type;
+    int are_pairs = find_pair(it->datatype, &type, &number);
+    operation_t *operation;
 
+    if (are_pairs)
+        bytes = 2 * number * it->count;
+    operation = new_operation(it->root < 0 ? ALLREDUCE : REDUCE, bytes);
     if (operation == NULL)
         return NULL;
-    find_type(it->datatype, &operation->type);
-    find_reduction(it->operator, operation->type, &operation->reduction);
+    if (are_pairs) {
+        operation->type = type;
+        find_reduction_of_pairs(it->operator, &operation->reduction);
+    } else {
+        find_type(it->datatype, &operation->type);
+        find_reduction(it->operator, operation->type, &operation->reduction);
+    }
     operation->root = it->root < 0 ? 0 : module->members[it->root];
-    operation->unit = it->datatype->super.size;
+    operation->number = number;
     if (is_float(operation->type))
         operation->most = share(module);
     operation->from = it->from == MPI_IN_PLACE ? it->to : it->from;
     if (it->root < 0 || it->root == module->rank)
         operation->to = it->to;
+    if (are_pairs)
+        operation->result = take_pairs(operation, it);
     return operation;
 }
 

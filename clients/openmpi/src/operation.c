@@ -55,7 +55,6 @@ operation_t *new_operation(kind_t kind, size_t length)
         return NULL;
     operation->kind = kind;
     operation->length = length;
-    operation->unit = 1;
     /* The library continues a broadcast of a full segment with another one, which may be empty. */
     operation->most = kind == BCAST ? FABRICAST_PAYLOAD_MAX - 8 : FABRICAST_PAYLOAD_MAX;
     return operation;
@@ -155,7 +154,7 @@ static fabricast_code start_part(module_t *module, operation_t *it, part_t *part
         break;
     case ALLREDUCE:
         code = fabricast_start_all_reduce(module->group, it->reduction, it->type, it->from + at,
-                                          to, bytes / it->unit, &part->request);
+                                          to, bytes / it->number, &part->request);
         break;
     case BARRIER:
         code = fabricast_start_barrier(module->group, &part->request);
@@ -165,7 +164,7 @@ static fabricast_code start_part(module_t *module, operation_t *it, part_t *part
         break;
     case REDUCE:
         code = fabricast_start_reduce(module->group, it->root, it->reduction, it->type,
-                                      it->from + at, to, bytes / it->unit, &part->request);
+                                      it->from + at, to, bytes / it->number, &part->request);
         break;
     case KINDS:
         break;
@@ -198,7 +197,9 @@ static void end_oldest(module_t *module, int result)
     module->oldest = it->later;
     if (module->oldest == NULL)
         module->newest = NULL;
-    if (result == MPI_SUCCESS && it->buffer != NULL) {
+    if (result == MPI_SUCCESS && it->pairs != NULL && it->buffer != NULL) {
+        pairs_of_numbers(it->pairs, it->to, it->buffer, it->count);
+    } else if (result == MPI_SUCCESS && it->buffer != NULL) {
         buffer_t buffer = {it->buffer, it->count, it->datatype};
         size_t length = it->kind == ALLGATHER ? it->length * module->size : it->length;
 

@@ -32,6 +32,8 @@ LOR = Reduction.LOR
 BOR = Reduction.BOR
 LXOR = Reduction.LXOR
 BXOR = Reduction.BXOR
+MINLOC = Reduction.MINLOC
+MAXLOC = Reduction.MAXLOC
 
 __all__ = [
     "BAND",
@@ -46,7 +48,9 @@ __all__ = [
     "LOR",
     "LXOR",
     "MAX",
+    "MAXLOC",
     "MIN",
+    "MINLOC",
     "Member",
     "MembersFailed",
     "Message",

@@ -18,7 +18,9 @@ class Reduction(enum.IntEnum):
     """Functions that combine numbers, element by element, under MPI's names.
 
     SUM and PROD of integers wrap around, those of floats are computed in the order of ranks. MIN and MAX
-    ignore NaN. The others are for integers only.
+    ignore NaN. MINLOC and MAXLOC take pairs of a value and its place, as lists [value, place, ...] or arrays
+    with two columns: the pair with the least or greatest value, of equal ones that with the lowest place. The
+    others are for integers only.
     """
 
     SUM = 0
@@ -31,6 +33,8 @@ class Reduction(enum.IntEnum):
     LAND = 7
     LOR = 8
     LXOR = 9
+    MINLOC = 10
+    MAXLOC = 11
 
     def __repr__(self) -> str:
         return f"fabricast.{self.name}"

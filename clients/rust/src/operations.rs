@@ -32,6 +32,12 @@ pub enum Reduction {
     LogicalOr,
     /// 1 if an odd count of numbers is not 0 (`MPI_LXOR`), otherwise 0; integers only.
     LogicalXor,
+    /// Of pairs the one with the least value (`MPI_MINLOC`), of equal values that with the lowest
+    /// place. The numbers are pairs of a value and its place, one after the other.
+    MinLoc,
+    /// Of pairs the one with the greatest value (`MPI_MAXLOC`), of equal values that with the
+    /// lowest place.
+    MaxLoc,
 }
 
 /// Payloads of members, by rank.
@@ -86,6 +92,8 @@ impl Reduction {
             Self::LogicalAnd => v1::Reduction::LogicalAnd,
             Self::LogicalOr => v1::Reduction::LogicalOr,
             Self::LogicalXor => v1::Reduction::LogicalXor,
+            Self::MinLoc => v1::Reduction::MinLoc,
+            Self::MaxLoc => v1::Reduction::MaxLoc,
         };
         wire.into()
     }

@@ -274,6 +274,8 @@ mod tests {
             shorter(*length, &too_long)
         }));
         assert_eq!(lengths, [1 << 20, 128 << 10, 16 << 10, 2 << 10]);
+        let pair = 2 * size_of::<u64>();
+        assert!(lengths.iter().all(|length| length.is_multiple_of(pair)), "no pair is parted");
         assert_eq!(shorter(LONGEST, &refused(Reason::OperationsDiffer)), None);
     }
 }

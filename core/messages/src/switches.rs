@@ -88,7 +88,9 @@ impl Combination {
             | Reduction::Product
             | Reduction::LogicalAnd
             | Reduction::LogicalOr
-            | Reduction::LogicalXor => None,
+            | Reduction::LogicalXor
+            | Reduction::MinLoc
+            | Reduction::MaxLoc => None,
         }
     }
 }

@@ -3,13 +3,15 @@
 //! Integers are combined wherever two contributions meet: the order does not matter, sums wrap
 //! around. Sums of floats depend on the order, so contributions of floats are collected and
 //! combined in ascending order of ranks: the result depends neither on timing nor on the tree.
+//!
+//! Pairs are two numbers of one type, a value and its place, one pair after the other.
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitXor};
 
 use thiserror::Error;
 
-/// Rule by which contributions are combined, number by number.
+/// Rule by which contributions are combined, number by number or pair by pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
     /// Sum; integers wrap around.
@@ -32,11 +34,16 @@ pub enum Reduction {
     LogicalOr,
     /// 1 if an odd count of numbers is not 0, otherwise 0; for integers only.
     LogicalXor,
+    /// The pair with the least value, of equal ones that with the lowest place; NaN is ignored as
+    /// by the minimum.
+    MinLoc,
+    /// The pair with the greatest value, of equal ones that with the lowest place, likewise.
+    MaxLoc,
 }
 
 impl Reduction {
     /// All reductions.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Sum,
         Self::Min,
         Self::Max,
@@ -47,11 +54,18 @@ impl Reduction {
         Self::LogicalAnd,
         Self::LogicalOr,
         Self::LogicalXor,
+        Self::MinLoc,
+        Self::MaxLoc,
     ];
 
     /// Returns whether it is defined for floats.
     pub fn takes_floats(self) -> bool {
-        matches!(self, Self::Sum | Self::Min | Self::Max | Self::Product)
+        matches!(self, Self::Sum | Self::Min | Self::Max | Self::Product) || self.takes_pairs()
+    }
+
+    /// Returns whether numbers are pairs of a value and its place.
+    pub fn takes_pairs(self) -> bool {
+        matches!(self, Self::MinLoc | Self::MaxLoc)
     }
 
     /// Returns whether numbers count as 0 or 1.
@@ -73,6 +87,8 @@ impl fmt::Display for Reduction {
             Self::LogicalAnd => "logical and",
             Self::LogicalOr => "logical or",
             Self::LogicalXor => "logical xor",
+            Self::MinLoc => "minloc",
+            Self::MaxLoc => "maxloc",
         })
     }
 }
@@ -100,6 +116,9 @@ pub enum ReductionError {
     /// The rule is for integers only and the numbers are floats.
     #[error("{0} is not defined for floats")]
     Floats(Reduction),
+    /// The rule is for pairs and the count of numbers is odd.
+    #[error("{0} combines pairs, and the count of numbers is odd")]
+    OddCount(Reduction),
     /// The other contribution has another type or another count.
     #[error("contributions differ in type or count")]
     Shape,
@@ -153,10 +172,13 @@ impl Values {
     ///
     /// # Errors
     ///
-    /// [`ReductionError::Floats`] if it is not.
+    /// [`ReductionError::Floats`] or [`ReductionError::OddCount`] if it is not.
     pub fn allow(&self, reduction: Reduction) -> Result<(), ReductionError> {
         if self.is_float() && !reduction.takes_floats() {
             return Err(ReductionError::Floats(reduction));
+        }
+        if reduction.takes_pairs() && !self.len().is_multiple_of(2) {
+            return Err(ReductionError::OddCount(reduction));
         }
         Ok(())
     }
@@ -232,6 +254,9 @@ fn integers<T>(to: &mut [T], from: &[T], reduction: Reduction, wrapping: [fn(T, 
 where
     T: Copy + Ord + BitAnd<Output = T> + BitOr<Output = T> + BitXor<Output = T>,
 {
+    if reduction.takes_pairs() {
+        return pairs(to, from, reduction);
+    }
     let [add, multiply] = wrapping;
     for (to, from) in to.iter_mut().zip(from) {
         *to = match reduction {
@@ -242,17 +267,22 @@ where
             Reduction::Or | Reduction::LogicalOr => *to | *from,
             Reduction::Xor | Reduction::LogicalXor => *to ^ *from,
             Reduction::Product => multiply(*to, *from),
+            Reduction::MinLoc | Reduction::MaxLoc => *to, // done by `pairs`
         };
     }
 }
 
 /// - `rules`: sum, least, greatest, product.
-fn floats<T: Copy>(to: &mut [T], from: &[T], reduction: Reduction, rules: [fn(T, T) -> T; 4]) {
+fn floats<T>(to: &mut [T], from: &[T], reduction: Reduction, rules: [fn(T, T) -> T; 4])
+where
+    T: Copy + PartialOrd,
+{
     let rule = match reduction {
         Reduction::Sum => rules[0],
         Reduction::Min => rules[1],
         Reduction::Max => rules[2],
         Reduction::Product => rules[3],
+        Reduction::MinLoc | Reduction::MaxLoc => return pairs(to, from, reduction),
         Reduction::And
         | Reduction::Or
         | Reduction::Xor
@@ -262,6 +292,26 @@ fn floats<T: Copy>(to: &mut [T], from: &[T], reduction: Reduction, rules: [fn(T,
     };
     for (to, from) in to.iter_mut().zip(from) {
         *to = rule(*to, *from);
+    }
+}
+
+/// Combines pairs. The order does not matter, unless a place is NaN.
+fn pairs<T: Copy + PartialOrd>(to: &mut [T], from: &[T], reduction: Reduction) {
+    let is_nan = |number: T| number.partial_cmp(&number).is_none();
+    for (to, from) in to.chunks_exact_mut(2).zip(from.chunks_exact(2)) {
+        let (value, other) = (to[0], from[0]);
+        let is_lower_place = from[1] < to[1];
+        let takes_other = match (is_nan(value), is_nan(other)) {
+            (true, true) => is_lower_place,
+            (true, false) => true,
+            (false, true) => false,
+            (false, false) if value == other => is_lower_place,
+            (false, false) if reduction == Reduction::MaxLoc => other > value,
+            (false, false) => other < value,
+        };
+        if takes_other {
+            to.copy_from_slice(from);
+        }
     }
 }
 
@@ -315,6 +365,38 @@ mod tests {
         }
         let Values::F64(sums) = combined(Reduction::Sum, a, &b) else { panic!("type changed") };
         assert!(sums.iter().all(|sum| sum.is_nan()));
+    }
+
+    #[test]
+    fn the_place_of_an_extreme_is_the_lowest_among_equal_ones() {
+        let (a, b) = (Values::I32(vec![3, 7, 5, 1, 2, 4]), Values::I32(vec![3, 2, 4, 9, 2, 4]));
+        let (least, greatest) = ([3, 2, 4, 9, 2, 4], [3, 2, 5, 1, 2, 4]);
+        for (reduction, pairs) in [(Reduction::MinLoc, least), (Reduction::MaxLoc, greatest)] {
+            assert_eq!(combined(reduction, a.clone(), &b), Values::I32(pairs.to_vec()));
+            assert_eq!(combined(reduction, b.clone(), &a), Values::I32(pairs.to_vec()));
+        }
+    }
+
+    #[test]
+    fn nan_has_no_place_unless_all_are_nan() {
+        let (a, b) = ([f64::NAN, 0.0, 1.5, 3.0], [2.0, 5.0, f64::NAN, 0.0]);
+        for reduction in [Reduction::MinLoc, Reduction::MaxLoc] {
+            let found = combined(reduction, Values::F64(a.to_vec()), &Values::F64(b.to_vec()));
+            assert_eq!(found, Values::F64(vec![2.0, 5.0, 1.5, 3.0]));
+        }
+        let [later, earlier] = [9.0, 4.0].map(|place| Values::F32(vec![f32::NAN, place]));
+        let Values::F32(found) = combined(Reduction::MinLoc, later, &earlier) else { panic!() };
+        assert!(found[0].is_nan(), "{found:?}");
+        assert_eq!(Values::F32(found[1..].to_vec()), Values::F32(vec![4.0]));
+    }
+
+    #[test]
+    fn pairs_are_whole() {
+        let odd = Values::U64(vec![1, 2, 3]);
+        let refused = ReductionError::OddCount(Reduction::MaxLoc);
+        assert_eq!(odd.allow(Reduction::MaxLoc), Err(refused));
+        assert_eq!(odd.clone().combine(Reduction::MaxLoc, &odd), Err(refused));
+        assert_eq!(odd.allow(Reduction::Max), Ok(()));
     }
 
     #[test]

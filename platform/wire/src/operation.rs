@@ -101,6 +101,8 @@ fn read_reduction(wire: v1::Reduction) -> Option<Reduction> {
         v1::Reduction::LogicalAnd => Reduction::LogicalAnd,
         v1::Reduction::LogicalOr => Reduction::LogicalOr,
         v1::Reduction::LogicalXor => Reduction::LogicalXor,
+        v1::Reduction::MinLoc => Reduction::MinLoc,
+        v1::Reduction::MaxLoc => Reduction::MaxLoc,
     })
 }
 

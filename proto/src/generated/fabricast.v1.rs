@@ -840,6 +840,11 @@ pub enum Reduction {
     LogicalOr = 9,
     /// 1 if an odd count of integers is not 0, otherwise 0.
     LogicalXor = 10,
+    /// Of pairs of a value and its place, two numbers of one type, the one with the least value, and
+    /// of equal values that with the lowest place.
+    MinLoc = 11,
+    /// The one with the greatest value likewise.
+    MaxLoc = 12,
 }
 impl Reduction {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -859,6 +864,8 @@ impl Reduction {
             Self::LogicalAnd => "REDUCTION_LOGICAL_AND",
             Self::LogicalOr => "REDUCTION_LOGICAL_OR",
             Self::LogicalXor => "REDUCTION_LOGICAL_XOR",
+            Self::MinLoc => "REDUCTION_MIN_LOC",
+            Self::MaxLoc => "REDUCTION_MAX_LOC",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -875,6 +882,8 @@ impl Reduction {
             "REDUCTION_LOGICAL_AND" => Some(Self::LogicalAnd),
             "REDUCTION_LOGICAL_OR" => Some(Self::LogicalOr),
             "REDUCTION_LOGICAL_XOR" => Some(Self::LogicalXor),
+            "REDUCTION_MIN_LOC" => Some(Self::MinLoc),
+            "REDUCTION_MAX_LOC" => Some(Self::MaxLoc),
             _ => None,
         }
     }

@@ -137,7 +137,9 @@ fn read_work(work: v1::CollectiveWork) -> Result<Work, Refusal> {
         | v1::Reduction::Product
         | v1::Reduction::LogicalAnd
         | v1::Reduction::LogicalOr
-        | v1::Reduction::LogicalXor) => Err(Refusal::Reduction { name: other.as_str_name() }),
+        | v1::Reduction::LogicalXor
+        | v1::Reduction::MinLoc
+        | v1::Reduction::MaxLoc) => Err(Refusal::Reduction { name: other.as_str_name() }),
     };
     Ok(match work.operation() {
         v1::CollectiveOperation::Unspecified => {

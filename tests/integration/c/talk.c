@@ -72,6 +72,12 @@ static void every_type(void)
         OK(fabricast_all_reduce(group, more[at], FABRICAST_INT64, &mine, &result, 1));
         CHECK(result == wanted[at]);
     }
+    const double pairs[] = {3 - (int)(rank / 2), rank, 1, rank}; /* 3, 3 and 2, then 1 */
+    double places[4] = {0};
+    OK(fabricast_all_reduce(group, FABRICAST_MAXLOC, FABRICAST_DOUBLE, pairs, places, 4));
+    CHECK(places[0] == 3 && places[1] == 0 && places[2] == 1 && places[3] == 0);
+    OK(fabricast_all_reduce(group, FABRICAST_MINLOC, FABRICAST_DOUBLE, pairs, places, 4));
+    CHECK(places[0] == 2 && places[1] == 2 && places[2] == 1 && places[3] == 0);
 }
 
 static void operations(void)

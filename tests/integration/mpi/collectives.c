@@ -17,7 +17,17 @@ static int number(unsigned round, int rank, int at)
     return (int)(x % 2001) - 1000;
 }
 
-/* Writes a number as a type of MPI. */
+/* Pairs of MPI without bytes in between. */
+typedef struct float_int {
+    float value;
+    int index;
+} float_int_t;
+
+typedef struct two_int {
+    int value, index;
+} two_int_t;
+
+/* Writes a number as a type of MPI. Of pairs many have the same value. */
 static void put(MPI_Datatype type, void *numbers, int at, int value)
 {
     if (type == MPI_INT)
@@ -34,6 +44,10 @@ static void put(MPI_Datatype type, void *numbers, int at, int value)
         ((double *)numbers)[at] = value;
     else if (type == MPI_SHORT)
         ((short *)numbers)[at] = (short)value;
+    else if (type == MPI_FLOAT_INT)
+        ((float_int_t *)numbers)[at] = (float_int_t){(float)(value % 3) / 2, value};
+    else if (type == MPI_2INT)
+        ((two_int_t *)numbers)[at] = (two_int_t){value % 3, value};
     else
         CHECK(!"a type");
 }
@@ -97,6 +111,41 @@ static void reductions(MPI_Comm comm, MPI_Datatype type, MPI_Op op, int count)
     free(mine);
     free(found);
     free(wanted);
+}
+
+/* Pairs with bytes in between. Most have the same value on all ranks: then the lowest index counts. */
+static void places(MPI_Comm comm, MPI_Op op)
+{
+    enum { COUNT = 5 };
+    int rank, ranks;
+    MPI_Request request;
+
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &ranks);
+    const int root = ranks - 1, lowest = 101 - ranks, of_rank = op == MPI_MINLOC ? 100 : lowest;
+#define PLACES(value_t, type)                                                                      \
+    do {                                                                                           \
+        struct {                                                                                   \
+            value_t value;                                                                         \
+            int index;                                                                             \
+        } mine[COUNT], found[COUNT];                                                               \
+        for (int at = 0; at < COUNT; at++) {                                                       \
+            mine[at].value = (value_t)(at - 2);                                                    \
+            mine[at].index = 100 - rank;                                                           \
+        }                                                                                          \
+        OK(MPI_Iallreduce(mine, found, COUNT, type, op, comm, &request));                          \
+        OK(MPI_Wait(&request, MPI_STATUS_IGNORE));                                                 \
+        for (int at = 0; at < COUNT; at++)                                                         \
+            CHECK(found[at].value == (value_t)(at - 2) && found[at].index == lowest);              \
+        mine[0].value = (value_t)rank;                                                             \
+        OK(MPI_Reduce(rank == root ? MPI_IN_PLACE : mine, rank == root ? mine : NULL, COUNT, type, \
+                      op, root, comm));                                                            \
+        CHECK(rank != root || (mine[0].index == of_rank && mine[1].index == lowest));              \
+    } while (0)
+    PLACES(double, MPI_DOUBLE_INT);
+    PLACES(long, MPI_LONG_INT);
+    PLACES(short, MPI_SHORT_INT);
+#undef PLACES
 }
 
 static void copies(MPI_Comm comm, int count)
@@ -276,12 +325,24 @@ static void everything(MPI_Comm comm)
         if (types[type] != MPI_FLOAT && types[type] != MPI_DOUBLE) {
             reductions(comm, types[type], MPI_BAND, 5);
             reductions(comm, types[type], MPI_BOR, 5);
+            reductions(comm, types[type], MPI_BXOR, 5);
+            reductions(comm, types[type], MPI_LAND, 4);
+            reductions(comm, types[type], MPI_LOR, 4);
+            reductions(comm, types[type], MPI_LXOR, 4);
         }
     }
+    reductions(comm, MPI_UNSIGNED, MPI_PROD, 6);
+    reductions(comm, MPI_UINT64_T, MPI_PROD, 6);
+    for (int count = 1; count < 300; count += 60) {
+        reductions(comm, MPI_FLOAT_INT, MPI_MINLOC, count);
+        reductions(comm, MPI_FLOAT_INT, MPI_MAXLOC, count);
+        reductions(comm, MPI_2INT, MPI_MINLOC, count);
+        reductions(comm, MPI_2INT, MPI_MAXLOC, count);
+    }
+    places(comm, MPI_MINLOC);
+    places(comm, MPI_MAXLOC);
     /* What Fabricast does not know. */
     reductions(comm, MPI_SHORT, MPI_SUM, 9);
-    reductions(comm, MPI_INT, MPI_PROD, 1);
-    reductions(comm, MPI_INT, MPI_LAND, 4);
     MPI_Op_create(last, 0, &last_op);
     reductions(comm, MPI_INT, last_op, 3);
     MPI_Op_free(&last_op);

@@ -41,12 +41,21 @@ def reductions(groups):
         "SUM": 11, "PROD": 30, "MIN": 5, "MAX": 6, "BAND": 4, "BOR": 7, "BXOR": 3,
         "LAND": 1, "LOR": 1, "LXOR": 0,
     }
-    check(set(wanted) == set(fabricast.Reduction.__members__), "names of reductions")
+    pairs = {"MINLOC": [5, 0, 3, 0], "MAXLOC": [6, 1, 3, 0]}
+    check({*wanted, *pairs} == set(fabricast.Reduction.__members__), "names of reductions")
     for name, result in wanted.items():
         for one in (getattr(fabricast, name), name, name.lower()):
             found = both(groups, lambda group: group.all_reduce([5 + group.rank], one))
             check(found == [[result]] * 2, f"{name}: {found}")
-    error = refusal(fabricast.InvalidArgument, lambda: groups[0].all_reduce([1], "minloc"))
+    for name, result in pairs.items():
+        for one in (getattr(fabricast, name), name.lower()):
+            found = both(groups, lambda group: group.all_reduce([5 + group.rank, group.rank, 3, group.rank], one))
+            check(found == [result] * 2, f"{name}: {found}")
+        rows = both(groups, lambda group: group.scan(numpy.array([[5.5 + group.rank, group.rank]]), name))
+        check(rows[0].tolist() == [[5.5, 0]] and rows[1].shape == (1, 2), f"{name}: {rows}")
+    error = refusal(fabricast.Refused, lambda: groups[0].all_reduce([1], "minloc"))
+    check("odd" in str(error), f"half a pair: {error}")
+    error = refusal(fabricast.InvalidArgument, lambda: groups[0].all_reduce([1], "average"))
     check("PROD" in str(error), f"the names are not listed: {error}")
     check(repr(fabricast.SUM) == "fabricast.SUM", "repr of a reduction")
 

@@ -177,6 +177,8 @@ impl<'a> Reader<'a> {
             7 => Reduction::LogicalAnd,
             8 => Reduction::LogicalOr,
             9 => Reduction::LogicalXor,
+            10 => Reduction::MinLoc,
+            11 => Reduction::MaxLoc,
             other => return Err(value("reduction", other)),
         };
         let on_failure = if self.flag()? { OnFailure::Survivors } else { OnFailure::Fail };

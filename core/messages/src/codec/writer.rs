@@ -101,6 +101,8 @@ impl Writer {
             Reduction::LogicalAnd => 7,
             Reduction::LogicalOr => 8,
             Reduction::LogicalXor => 9,
+            Reduction::MinLoc => 10,
+            Reduction::MaxLoc => 11,
         };
         let survivors = call.on_failure == OnFailure::Survivors;
         let Segment { number, cut } = call.segment;

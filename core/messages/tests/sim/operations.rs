@@ -51,9 +51,10 @@ fn floats(pn: Pn) -> Vec<f64> {
 #[test]
 fn all_reduce_and_reduce_compute_what_a_loop_computes() {
     use Reduction::{And, LogicalAnd, LogicalOr, LogicalXor, Max, Min, Or, Product, Sum, Xor};
+    use Reduction::{MaxLoc, MinLoc};
     for (count, multicast) in cases() {
         let mut world = world(count, multicast);
-        for reduction in Reduction::ALL {
+        for reduction in Reduction::ALL.into_iter().filter(|reduction| !reduction.takes_pairs()) {
             let rule = |a: i64, b: i64| match reduction {
                 Sum => a.wrapping_add(b),
                 Min => a.min(b),
@@ -65,6 +66,7 @@ fn all_reduce_and_reduce_compute_what_a_loop_computes() {
                 LogicalAnd => (a != 0 && b != 0).into(),
                 LogicalOr => (a != 0 || b != 0).into(),
                 LogicalXor => ((a != 0) != (b != 0)).into(),
+                MinLoc | MaxLoc => panic!("of pairs"),
             };
             let logical = matches!(reduction, LogicalAnd | LogicalOr | LogicalXor);
             let own = |number: i64| if logical { (number != 0).into() } else { number };
@@ -87,6 +89,37 @@ fn all_reduce_and_reduce_compute_what_a_loop_computes() {
                     got,
                     Ok(if mine { Answer::Values(want.clone()) } else { Answer::Nothing })
                 );
+            }
+        }
+    }
+}
+
+/// Values of which some members have the same, each with its place: the member's rank.
+fn places(pn: u32) -> [[i32; 2]; 2] {
+    let rank = i32::try_from(pn).unwrap();
+    [[rank * 5 % 3, rank], [7 - rank * 7 % 4, rank]]
+}
+
+#[test]
+fn places_of_extremes_are_those_that_a_loop_finds() {
+    let kinds: [fn(Vec<i32>) -> Values; 2] = [Values::I32, |numbers: Vec<i32>| {
+        Values::F64(numbers.into_iter().map(f64::from).collect())
+    }];
+    for (count, multicast) in cases() {
+        let mut world = world(count, multicast);
+        // The greatest value is the least one with the other sign.
+        for (reduction, sign) in [(Reduction::MinLoc, 1), (Reduction::MaxLoc, -1)] {
+            let best = |at: usize| {
+                let of = |[value, place]: [i32; 2]| [sign * value, place];
+                of((0..count).map(|pn| of(places(pn)[at])).min().unwrap())
+            };
+            for kind in kinds {
+                let all = run(&mut world, count, |pn| Operation::AllReduce {
+                    reduction,
+                    values: kind(places(pn.0).concat()),
+                });
+                let want = Answer::Values(kind([best(0), best(1)].concat()));
+                assert!(all.iter().all(|got| *got == Ok(want.clone())), "{reduction}: {all:?}");
             }
         }
     }
