@@ -155,6 +155,16 @@ fn every_state_of_a_control_plane_can_be_watched() {
     }
 }
 
+#[test]
+fn tables_of_figures_list_all_rows_if_asked_for() {
+    let leaves = leaves();
+    for words in ["collective usage", "switch list", "switch show"] {
+        let leaf = leaves.iter().find(|leaf| leaf.words.join(" ") == words);
+        let mut arguments = leaf.expect("there is such a command").command.get_arguments();
+        assert!(arguments.any(|arg| arg.get_long() == Some("all")), "{words}");
+    }
+}
+
 /// Paths of the keys of a value that have a `_`.
 fn snake_keys(value: &Value, found: &mut BTreeSet<String>) {
     match value {
