@@ -7,11 +7,15 @@ mod claims;
 mod figures;
 mod setup;
 
+use std::time::Duration;
+
+use fabricast_routing::Metrics;
+
 use crate::experiment::{Experiment, ExperimentError, Length, Run};
 use crate::pattern::{self, Pattern};
 use crate::report::Report;
-use crate::routing::{Fabric, route};
-use setup::{ENGINES_COMPARED, Measured, Outcome, PATTERNS, POLICIES, QUICK, Variant};
+use crate::routing::{Fabric, Refusal, route};
+use setup::{ENGINES_COMPARED, Outcome, PATTERNS, POLICIES, QUICK, Variant};
 
 /// C-MR4LMS with each root policy and each way to choose MGIDs.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -43,17 +47,31 @@ fn perform(run: &mut Run<'_>, variants: &[Variant]) -> Result<Report, Experiment
         for variant in variants {
             let what = format!("{pattern}, {}", variant.label());
             run.step(outcomes.len(), steps, &what);
-            let once = if pattern.is_random() { usize::MAX } else { 1 };
-            let routed = run.all_seeds().take(once).map(|seed| {
-                let routed = route(run, &fabric, variant.way, |space| {
-                    pattern::groups(*pattern, variant.layers, space, fabric.endpoints(), seed)
-                })?;
-                Ok(Measured { figures: routed.figures, took: routed.took })
-            });
-            let routed = routed.collect::<Result<_, crate::routing::Refusal>>();
-            let routed = routed.map_err(|source| ExperimentError { step: what, source })?;
-            outcomes.push(Outcome { pattern: *pattern, variant: *variant, routed });
+            let routed = outcome(run, &fabric, *pattern, *variant);
+            outcomes.push(routed.map_err(|source| ExperimentError { step: what, source })?);
         }
     }
     Ok(figures::report(run, &patterns, variants, &outcomes))
+}
+
+/// Routes a pattern with every seed; without chance these are runs of the same groups, of which
+/// only the times differ.
+fn outcome(
+    run: &Run<'_>,
+    fabric: &Fabric,
+    pattern: Pattern,
+    variant: Variant,
+) -> Result<Outcome, Refusal> {
+    let routed = run.all_seeds().map(|seed| {
+        let routed = route(run, fabric, variant.way, |space| {
+            pattern::groups(pattern, variant.layers, space, fabric.endpoints(), seed)
+        })?;
+        Ok((routed.figures, routed.took))
+    });
+    let routed = routed.collect::<Result<Vec<(Metrics, Duration)>, Refusal>>()?;
+    let (mut figures, times): (Vec<Metrics>, Vec<Duration>) = routed.into_iter().unzip();
+    if !pattern.is_random() {
+        figures.truncate(1);
+    }
+    Ok(Outcome { pattern, variant, figures, times })
 }

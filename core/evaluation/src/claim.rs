@@ -3,13 +3,17 @@
 //! A [`Comparison`] takes numbers; [`Comparison::because`] ends it and gives the [`Claim`]. A row
 //! that differs has a reason of its own, and every row prints the tolerance within which it counts
 //! as near. Where chance has a part, each seed is judged by itself, and seeds that disagree give no
-//! verdict.
+//! verdict; nor do runs whose times disagree.
 
 use std::fmt;
 
 use serde::Serialize;
 
 use crate::sample::Sample;
+
+/// Note of rows whose values the colors of the layers decide: how the paper divides them is lost,
+/// and ours were chosen because four of its maximum TFIs come out.
+pub(crate) const CALIBRATED: &str = "calibrated: the colors of the layers";
 
 /// A published value and ours.
 #[derive(Clone, Debug, Serialize)]
@@ -20,9 +24,9 @@ pub struct Claim {
     pub source: String,
     /// The published value.
     pub published: String,
-    /// Our value; the mean where there are several seeds.
+    /// Our value; the mean where there are several seeds or runs.
     pub ours: String,
-    /// Number of seeds, least and largest value; empty where chance has no part.
+    /// Number of seeds or runs, least and largest value; empty where chance has no part.
     pub spread: String,
     /// Distance up to which a value counts as near.
     pub tolerance: String,
@@ -51,7 +55,7 @@ pub enum Verdict {
     Worse,
     /// Not the same quantity; [`Claim::why`] says what differs.
     NotComparable,
-    /// None: seeds disagree.
+    /// None: seeds or runs disagree.
     Undecided,
 }
 
@@ -202,7 +206,8 @@ impl Comparison {
         why.extend(self.fitted.as_ref().map(|parameter| format!("fitted: {parameter}")));
         why.extend(self.notes.iter().cloned());
         if verdict == Verdict::Undecided {
-            why.push("seeds disagree".to_owned());
+            let who = if self.ours.is_of_runs() { "runs" } else { "seeds" };
+            why.push(format!("{who} disagree"));
         }
         if !matches!(verdict, Verdict::Same | Verdict::Fitted) {
             why.push(reason.clone());
@@ -299,6 +304,20 @@ impl Claim {
             reason: why.to_owned(),
         }
     }
+
+    /// Adds number, least and largest of the values that a row without verdict has the mean of.
+    pub(crate) fn over(self, ours: &Sample, print: impl Fn(f64) -> String) -> Self {
+        Self { spread: ours.spread(print), ..self }
+    }
+
+    /// Adds that inputs of the row were chosen by published numbers, though not by this one.
+    pub(crate) fn with_inputs(self, inputs: &str) -> Self {
+        let why = match self.why.as_str() {
+            "" => inputs.to_owned(),
+            rest => format!("{inputs}; {rest}"),
+        };
+        Self { why, ..self }
+    }
 }
 
 /// Lists what is wrong with the rows of a comparison, whatever their verdicts are: no reason for a
@@ -382,6 +401,24 @@ mod tests {
         assert_eq!(claim.why, "seeds disagree; chance");
         assert_eq!(verdict(of(vec![100.0, 95.0])), Verdict::Near);
         assert_eq!(verdict(of(vec![70.0, 80.0])), Verdict::Better);
+    }
+
+    #[test]
+    fn runs_that_disagree_give_no_verdict_and_a_row_without_one_has_its_spread() {
+        let runs = Sample::from_runs([95.0, 130.0]);
+        let claim = of(runs.clone()).because("another machine");
+        assert_eq!(claim.why, "runs disagree; another machine");
+        assert_eq!(claim.spread, "2 runs: 95 us to 130 us");
+        let row = Claim::not_comparable("run time", "§1", "9 s", "112 s", "another machine");
+        assert_eq!(row.over(&runs, |time| format!("{time} s")).spread, "2 runs: 95 s to 130 s");
+    }
+
+    #[test]
+    fn inputs_that_were_fitted_are_named_first() {
+        let inputs = "inputs fitted: buffers";
+        assert_eq!(of(100.0).because("a machine").with_inputs(inputs).why, inputs);
+        let near = of(101.0).because("a machine").with_inputs(inputs);
+        assert_eq!(near.why, "inputs fitted: buffers; a machine");
     }
 
     #[test]

@@ -44,6 +44,11 @@ pub(super) fn report(
              part in the others.",
             run.seeds, run.seed
         ),
+        format!(
+            "Run times: mean of {} runs of each pattern, by the clock of one thread. Rows with a run time have number, \
+             least and largest of the runs.",
+            run.seeds
+        ),
         "Of the random patterns and of the 2-D ones with 4 processes the text names no sizes but 1 000 \
          groups; the others are ours."
             .to_owned(),
@@ -81,7 +86,7 @@ fn figures(outcomes: &[Outcome]) -> Table {
     let mut table = Table::new("efi-tfi", title, &columns);
     for outcome in outcomes {
         let mean = |figure, decimals| Cell::Number(outcome.sample(figure).mean(), decimals);
-        let tenths = if outcome.routed.len() > 1 { 1 } else { 0 };
+        let tenths = if outcome.figures.len() > 1 { 1 } else { 0 };
         let spread = |figure| Cell::text(outcome.sample(figure).spread(|value| value.to_string()));
         table.push([
             Cell::text(outcome.pattern.name()),
@@ -103,7 +108,13 @@ fn figures(outcomes: &[Outcome]) -> Table {
 }
 
 fn times(outcomes: &[Outcome]) -> Table {
-    let columns = ["pattern", "processes per endpoint", "engine", "trees and merging in ms"];
+    let columns = [
+        "pattern",
+        "processes per endpoint",
+        "engine",
+        "trees and merging in ms",
+        "spread: trees and merging in ms",
+    ];
     let title = "Run time on this machine, one core (C-MR4LMS, figures 9 and 10, f)";
     let mut table = Table::new("run-time", title, &columns).measured();
     for outcome in outcomes {
@@ -112,6 +123,7 @@ fn times(outcomes: &[Outcome]) -> Table {
             Cell::count(outcome.pattern.processes),
             Cell::text(outcome.variant.label()),
             Cell::Number(outcome.took_ms().mean(), 1),
+            Cell::text(outcome.took_ms().spread(|time| format!("{time:.1}"))),
         ]);
     }
     table

@@ -90,25 +90,20 @@ pub(super) struct Outcome {
     pub(super) pattern: Pattern,
     pub(super) variant: Variant,
     /// One for each seed if chance has a part in the pattern, else one.
-    pub(super) routed: Vec<Measured>,
-}
-
-/// One routing of a pattern.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Measured {
-    pub(super) figures: Metrics,
-    pub(super) took: Duration,
+    pub(super) figures: Vec<Metrics>,
+    /// Run times, one for each seed, also where chance has no part.
+    pub(super) times: Vec<Duration>,
 }
 
 impl Outcome {
     /// Returns a figure of all seeds.
     pub(super) fn sample(&self, figure: fn(&Metrics) -> f64) -> Sample {
-        let values = self.routed.iter().map(|one| figure(&one.figures));
+        let values = self.figures.iter().map(figure);
         if self.pattern.is_random() { values.collect() } else { Sample::from_certain(values) }
     }
 
     pub(super) fn took_ms(&self) -> Sample {
-        self.routed.iter().map(|one| one.took.as_secs_f64() * 1e3).collect()
+        Sample::from_runs(self.times.iter().map(|took| took.as_secs_f64() * 1e3))
     }
 
     /// Returns the colors of the layers, as 4/9/19; nothing if the engine does not look at layers.
@@ -144,7 +139,10 @@ mod tests {
 
     #[test]
     fn the_calibrated_colors_are_those_of_the_layers() {
-        let of = |pattern, variant| Outcome { pattern, variant, routed: Vec::new() }.layer_colors();
+        let of = |pattern, variant| {
+            let (figures, times) = (Vec::new(), Vec::new());
+            Outcome { pattern, variant, figures, times }.layer_colors()
+        };
         assert_eq!(of(PATTERNS[3], FIXED), Some("4/9/19".to_owned()));
         assert_eq!(of(PATTERNS[4], DYNAMIC), Some("10/10/12".to_owned()));
         assert_eq!(of(PATTERNS[6], FIXED), None);

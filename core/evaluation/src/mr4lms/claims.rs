@@ -250,7 +250,7 @@ fn most(samples: impl Iterator<Item = Sample>) -> Option<Sample> {
 }
 
 /// Statements that have no row.
-pub(super) const NOT_COMPARED: [NotCompared; 7] = [
+pub(super) const NOT_COMPARED: [NotCompared; 14] = [
     NotCompared {
         what: "Bars and lines of figures 6 to 12 beyond the numbers of the text",
         source: "MR4LMS figures 6 to 12",
@@ -275,6 +275,41 @@ pub(super) const NOT_COMPARED: [NotCompared; 7] = [
         what: "Small numbers of colors make max EFI very large",
         source: "MR4LMS §4.5, figure 8",
         why: "the text gives no number; the table `colors-sweep` shows ours",
+    },
+    NotCompared {
+        what: "256x32x32 processes make 17 408 groups, more than InfiniBand's 16 384 entries",
+        source: "MR4LMS §1",
+        why: "it is arithmetic; no pattern that is measured has as many",
+    },
+    NotCompared {
+        what: "Building from the members up is much faster than Dijkstra's algorithm for small groups",
+        source: "MR4LMS §3.1.2",
+        why: "it is one step of the algorithm, whose time the text does not give; ours builds so too",
+    },
+    NotCompared {
+        what: "MR4LMS needs 5 000 lines in OpenSM",
+        source: "MR4LMS §4.1",
+        why: "it says nothing of the algorithm",
+    },
+    NotCompared {
+        what: "EFI and run time are the same on a simulated subnet as on a real one",
+        source: "MR4LMS §4.2",
+        why: "it is about their method; ours needs no subnet",
+    },
+    NotCompared {
+        what: "Programs seldom have groups of all processes of a processor",
+        source: "MR4LMS §4.3, §4.5.1",
+        why: "it is a remark on programs that were not measured",
+    },
+    NotCompared {
+        what: "With more groups every color has one tree of all nodes in the end",
+        source: "MR4LMS §4.5.2",
+        why: "it is a prediction without a number",
+    },
+    NotCompared {
+        what: "Groups are made once for hours of computing; networks whose links are switched are left out",
+        source: "MR4LMS §4.7",
+        why: "it says where the algorithm suits, and measures nothing",
     },
     NotCompared {
         what: "Memory and run time are to be reduced further; applications are to be measured",

@@ -44,6 +44,11 @@ pub(super) fn report(run: &Run<'_>, outcomes: &[Outcome], sweeps: &[Sweep]) -> R
              first seed.",
             run.seeds, run.seed
         ),
+        format!(
+            "Run times: mean of {} runs of each pattern, by the clock of one thread. Rows with a run time have number, \
+             least and largest of the runs.",
+            run.seeds
+        ),
     ];
     if run.quick {
         let all = MR4LMS_FABRICS.len();
@@ -93,8 +98,8 @@ fn plots(outcomes: &[Outcome]) -> Vec<Plot> {
             "Run time of MR4LMS in ms (figure 12)",
             outcomes,
             &[
-                ("colors without limit", |one| one.unlimited[0].took_s() * 1e3),
-                ("recommended colors", |one| one.recommended.took_s() * 1e3),
+                ("colors without limit", |one| one.unlimited[0].took_ms()),
+                ("recommended colors", |one| one.recommended.took_ms()),
             ],
         ),
     ]
@@ -129,8 +134,9 @@ type Column = (&'static str, fn(&Measured) -> f64, usize);
 fn fill(mut table: Table, outcomes: &[Outcome], columns: &[Column]) -> Table {
     for one in outcomes {
         let means = columns.iter().map(|(_, figure, decimals)| {
-            let few = usize::from(one.routed.len() > 1 && *decimals == 0);
-            Cell::Number(one.sample(*figure).mean(), decimals + few)
+            let sample = one.sample(*figure);
+            let few = usize::from(sample.values().len() > 1 && *decimals == 0);
+            Cell::Number(sample.mean(), decimals + few)
         });
         let spread = columns.last().map(|(_, figure, _)| {
             Cell::text(one.sample(*figure).spread(|value| value.to_string()))
@@ -172,21 +178,26 @@ fn recommended(outcomes: &[Outcome]) -> Table {
     fill(table("recommended", title, &heads(&columns)), outcomes, &columns)
 }
 
+/// Run times with their spread over the runs.
 fn run_times(outcomes: &[Outcome]) -> Table {
     let columns = UNLIMITED.map(|engine| format!("{engine}, no limit, in ms"));
     let columns: Vec<String> =
         columns.into_iter().chain(["mr4lms, recommended, in ms".to_owned()]).collect();
+    let spreads = columns.iter().map(|column| format!("spread: {column}"));
+    let columns: Vec<String> = columns.iter().cloned().chain(spreads).collect();
     let title = "Run time on this machine, one core (figure 12)";
     let mut table = table("run-time", title, &columns).measured();
     for one in outcomes {
         let times: [fn(&Measured) -> f64; 4] = [
-            |one| one.unlimited[0].took_s(),
-            |one| one.unlimited[1].took_s(),
-            |one| one.unlimited[2].took_s(),
-            |one| one.recommended.took_s(),
+            |one| one.unlimited[0].took_ms(),
+            |one| one.unlimited[1].took_ms(),
+            |one| one.unlimited[2].took_ms(),
+            |one| one.recommended.took_ms(),
         ];
-        let times = times.map(|time| Cell::Number(one.sample(time).mean() * 1e3, 1));
-        table.push(pattern_cells(one).into_iter().chain(times));
+        let times = times.map(|time| one.times(time));
+        let means = times.iter().map(|time| Cell::Number(time.mean(), 1));
+        let spreads = times.iter().map(|time| Cell::text(time.spread(|ms| format!("{ms:.1}"))));
+        table.push(pattern_cells(one).into_iter().chain(means).chain(spreads));
     }
     table
 }
@@ -247,9 +258,10 @@ fn per_color(one: &Outcome) -> (Table, Plot) {
 
 type Value = fn(&Measured) -> f64;
 
+/// Draws means over all runs; those of a value in which chance has no part are all the same.
 fn bars(name: &str, title: &str, outcomes: &[Outcome], values: &[(&str, Value)]) -> Plot {
     let series = values.iter().map(|(label, value)| {
-        ((*label).to_owned(), outcomes.iter().map(|one| Some(one.sample(*value).mean())).collect())
+        ((*label).to_owned(), outcomes.iter().map(|one| Some(one.times(*value).mean())).collect())
     });
     let figure = Figure::Bars(Bars {
         y: Axis::log(title),

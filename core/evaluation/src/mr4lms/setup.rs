@@ -22,7 +22,8 @@ pub(super) const COUNTED: (&str, PatternShape) = ("taihulight", PatternShape::Cu
 pub(super) struct Outcome {
     pub(super) fabric: &'static Mr4lmsFabric,
     pub(super) pattern: Mr4lmsPattern,
-    /// One for each seed if chance has a part in the pattern or in the fabric, else one.
+    /// One for each seed; where chance has no part in the pattern nor in the fabric, only their
+    /// times differ.
     pub(super) routed: Vec<Measured>,
     /// Trees and groups of each color with the recommended number of colors, of the first seed.
     pub(super) of_colors: Vec<OfColor>,
@@ -63,8 +64,13 @@ impl Outcome {
         let values = self.routed.iter().map(figure);
         match Self::is_random(self.fabric, &self.pattern) {
             true => values.collect(),
-            false => Sample::from_certain(values),
+            false => Sample::from_certain(values.take(1)),
         }
+    }
+
+    /// Returns a time of all runs.
+    pub(super) fn times(&self, time: fn(&Measured) -> f64) -> Sample {
+        Sample::from_runs(self.routed.iter().map(time))
     }
 
     pub(super) fn name(&self) -> String {
@@ -79,6 +85,10 @@ impl Single {
 
     pub(super) fn took_s(&self) -> f64 {
         self.took.as_secs_f64()
+    }
+
+    pub(super) fn took_ms(&self) -> f64 {
+        self.took_s() * 1e3
     }
 }
 

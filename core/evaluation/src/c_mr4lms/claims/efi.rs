@@ -1,8 +1,8 @@
 //! §4.2: maximum and mean EFI.
 
-use super::super::setup::{FIXED, PATTERNS};
+use super::super::setup::{FIXED, PATTERNS, Variant};
 use super::{CUBES, Found, MAX_EFI, MEAN_EFI, MR4LMS, PLANES, RANDOM, TN, count, fold, mean};
-use crate::claim::{Claim, Comparison, Published, Tolerance};
+use crate::claim::{CALIBRATED, Claim, Comparison, Published, Tolerance};
 
 pub(super) fn claims(found: &Found<'_>) -> Vec<Claim> {
     let mut claims = Vec::new();
@@ -14,30 +14,47 @@ pub(super) fn claims(found: &Found<'_>) -> Vec<Claim> {
     claims
 }
 
-fn planes(found: &Found<'_>) -> impl Iterator<Item = Claim> {
-    let figures = [("max EFI", MAX_EFI), ("mean EFI", MEAN_EFI)];
-    let rows = figures.map(|(name, figure)| {
-        let over = |at: usize| fold(found.ratios(PLANES[at], figure, [FIXED, MR4LMS])?, f64::max);
-        let what = |processes| {
-            format!("{name}, c-mr4lms-fixed over MR4LMS, largest of the 2-D patterns, P={processes}")
-        };
-        let one = over(0).map(|ours| {
-            Comparison::new(what(1), "C-MR4LMS §4.2.1", Published::at_most("below 1", 0.99), ours)
-                .printed("", 2)
-                .within(Tolerance::Units(0.1))
-                .because(format!("our MR4LMS spreads its roots over all top midplanes: its {name} is lower"))
-        });
-        let four = over(1).map(|ours| {
-            let published = Published::range("slightly above 1", 1.0, 1.5);
-            Comparison::new(what(4), "C-MR4LMS §4.2.2", published, ours)
-                .printed("", 2)
-                .within(Tolerance::Percent(10.0))
-                .note("the range for 'slightly' is ours")
-                .because(format!("200x655 decides it ({name}): four of its six layers have 2 colors of 32 each by the calibrated split"))
-        });
-        [one, four]
-    });
-    rows.into_iter().flatten().flatten()
+/// "Both C-MR4LMS are below MR4LMS with one process, and slightly above with four."
+fn planes(found: &Found<'_>) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for variant in [FIXED, TN] {
+        let label = variant.label();
+        for (name, figure) in [("max EFI", MAX_EFI), ("mean EFI", MEAN_EFI)] {
+            let over =
+                |at: usize| fold(found.ratios(PLANES[at], figure, [variant, MR4LMS])?, f64::max);
+            let what = |processes| {
+                format!("{name}, {label} over MR4LMS, largest of the 2-D patterns, P={processes}")
+            };
+            claims.extend(over(0).map(|ours| {
+                let published = Published::at_most("below 1", 0.99);
+                Comparison::new(what(1), "C-MR4LMS §4.2.1", published, ours)
+                    .printed("", 2)
+                    .within(Tolerance::Units(0.1))
+                    .note(CALIBRATED)
+                    .because(format!(
+                        "our MR4LMS spreads its roots over all top midplanes: its {name} is lower than that of {label}"
+                    ))
+            }));
+            claims.extend(over(1).map(|ours| {
+                let published = Published::range("slightly above 1", 1.0, 1.5);
+                Comparison::new(what(4), "C-MR4LMS §4.2.2", published, ours)
+                    .printed("", 2)
+                    .within(Tolerance::Percent(10.0))
+                    .note("the range for 'slightly' is ours")
+                    .note(CALIBRATED)
+                    .because(most_of_four(name, variant))
+            }));
+        }
+    }
+    claims
+}
+
+/// Reason why C-MR4LMS is far above MR4LMS with four processes in 2-D patterns.
+fn most_of_four(name: &str, variant: Variant) -> String {
+    format!(
+        "200x655 decides it ({name}, {}): four of its six layers have 2 colors of 32 each by the calibrated split",
+        variant.label()
+    )
 }
 
 fn cubes(found: &Found<'_>) -> impl Iterator<Item = Claim> {
@@ -51,7 +68,7 @@ fn cubes(found: &Found<'_>) -> impl Iterator<Item = Claim> {
             let published = Published::range("some, not all", 1.0, 2.0);
             let row = Comparison::new(what, format!("C-MR4LMS {section}"), published, lower)
                 .higher_is_better()
-                .note("calibrated: the colors of the layers");
+                .note(CALIBRATED);
             Some(row.because(if processes == 1 {
                     "MR4LMS merges nothing here, nor does it in the paper, and C-MR4LMS up to 7 groups; in which of \
                      the patterns theirs was lower the text does not say"
@@ -100,6 +117,7 @@ fn extremes(found: &Found<'_>) -> impl Iterator<Item = Claim> {
         Comparison::new(what, "C-MR4LMS §4.2.3", Published::number("594", 594.0), ours)
             .higher_is_better()
             .within(Tolerance::Percent(10.0))
+            .note(CALIBRATED)
             .because(
                 "of 4 000 random groups with 4 processes, a number that is ours; trees that cannot deadlock merge fewer of \
                  them, so that MR4LMS's EFI is lower than by the paper's rules",
@@ -109,23 +127,33 @@ fn extremes(found: &Found<'_>) -> impl Iterator<Item = Claim> {
         let what = "max EFI of C-MR4LMS above MR4LMS's, most over all patterns";
         Comparison::new(what, "C-MR4LMS §4.2.3", Published::number("88", 88.0), ours)
             .within(Tolerance::Percent(10.0))
-            .note("calibrated: the colors of the layers")
+            .note(CALIBRATED)
             .because("of 100x50x26 with 4 processes, where MR4LMS merges up to 168 groups in the paper and 4 here")
     });
     below.into_iter().chain(above)
 }
 
-fn dynamic(found: &Found<'_>) -> Option<Claim> {
-    let ours = mean(found.ratios(&PATTERNS, MAX_EFI, [TN, FIXED])?)?;
-    let what = "max EFI, c-mr4lms-dynamic (tn) over fixed, mean over all patterns";
-    let published = Published::range("slightly below 1", 0.8, 0.999);
-    Some(
+fn dynamic(found: &Found<'_>) -> Vec<Claim> {
+    let Some(ratios) = found.ratios(&PATTERNS, MAX_EFI, [TN, FIXED]) else { return Vec::new() };
+    let close = count(&ratios, |ratio| ratio >= 0.9);
+    let mut claims = Vec::new();
+    claims.extend(mean(ratios).map(|ours| {
+        let what = "max EFI, c-mr4lms-dynamic (tn) over fixed, mean over all patterns";
+        let published = Published::range("slightly below 1", 0.8, 0.999);
         Comparison::new(what, "C-MR4LMS §4.2.3", published, ours)
             .printed("", 2)
             .within(Tolerance::Percent(10.0))
             .note("the range for 'slightly' is ours")
-            .because(
-                "where the 3-D patterns merge, other roots of the TN save most of the merging",
-            ),
-    )
+            .note(CALIBRATED)
+            .because("where the 3-D patterns merge, other roots of the TN save most of the merging")
+    }));
+    claims.extend(close.map(|ours| {
+        let what = "patterns of 18 in which c-mr4lms-dynamic (tn) has less than a tenth less max EFI than fixed";
+        Comparison::new(what, "C-MR4LMS §4.2.3", Published::at_least("most of them", 10.0), ours)
+            .higher_is_better()
+            .note("the limit for 'close' is ours")
+            .note(CALIBRATED)
+            .because("the 3-D patterns merge more with fixed roots")
+    }));
+    claims
 }

@@ -1,22 +1,26 @@
 //! Statements about all patterns of a fabric, or of all fabrics.
 
-use fabricast_routing::PatternShape::Cube;
+use fabricast_routing::PatternShape::{self, Cube, Plane};
 
 use super::super::setup::{COUNTED, Measured, Outcome};
 use super::{COLORS, EFI, Figure, MERGED_EFI, is_whole, most};
 use crate::claim::{Claim, Comparison, Published, Tolerance};
 use crate::sample::Sample;
 
+const TIMES: &str = "MR4LMS §4.6, figure 12";
 const FAT_TREES: [&str; 3] = ["bluelight", "taihulight", "fat-tree"];
 
 pub(super) fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
     let mut claims = Vec::new();
     claims.extend(merging(outcomes));
     claims.extend(of_a_color(outcomes));
+    claims.extend(torus(outcomes));
     if is_whole(outcomes) {
         claims.extend(colors(outcomes));
         claims.extend(loads(outcomes));
+        claims.extend(grown(outcomes));
         claims.extend(run_times(outcomes));
+        claims.extend(baselines(outcomes));
     }
     claims
 }
@@ -40,6 +44,35 @@ fn colors(outcomes: &[Outcome]) -> Option<Claim> {
             .higher_is_better()
             .because("random groups and those of four processes need more on all three"),
     )
+}
+
+/// "Patterns that fit the torus need few colors, the others many."
+fn torus(outcomes: &[Outcome]) -> Option<Claim> {
+    let of = |shapes: [PatternShape; 2], pick: fn(f64, f64) -> f64| {
+        let own = outcomes.iter().filter(|one| one.fabric.preset == "torus");
+        let own = own.filter(|one| shapes.contains(&one.pattern.shape));
+        own.map(|one| one.sample(COLORS)).reduce(|a, b| a.with(&b, pick))
+    };
+    let fit = of([Plane(240, 100), Cube(60, 20, 20)], f64::max)?;
+    let others = of([Plane(154, 154), Cube(28, 28, 28)], f64::min)?;
+    let ratio = fit.with(&others, |fit, others| fit / others);
+    let what = "colors needed on the torus, most of 240x100 and 60x20x20 over least of 154x154 and 28x28x28";
+    let published = Published::at_most("few against many", 0.5);
+    let row = Comparison::new(what, "MR4LMS §4.3", published, ratio).printed("", 2);
+    let row = row.within(Tolerance::Units(0.05)).note("the limit for 'few' is ours");
+    Some(row.because("groups of a pattern that fits share as many switches as those of the others"))
+}
+
+/// "Where max EFI grows sharply, there are four processes on a processor."
+fn grown(outcomes: &[Outcome]) -> Option<Claim> {
+    let single = outcomes.iter().filter(|one| one.pattern.processes == 1);
+    let ours = count(single, |one| one_if(MERGED_EFI(one) > 4.0 * EFI(one)))?;
+    let what = "patterns of 30 with P=1 whose max EFI grows more than fourfold, recommended colors";
+    let row = Comparison::new(what, "MR4LMS §4.5.1", Published::at_most("hardly any", 0.0), ours);
+    Some(row.note("the limit for 'sharply' is ours").because(
+        "3-D patterns of one process need more than twice the 256 colors of the random network as well, and have little \
+         EFI without a limit",
+    ))
 }
 
 fn loads(outcomes: &[Outcome]) -> Vec<Claim> {
@@ -156,10 +189,11 @@ fn of_a_color(outcomes: &[Outcome]) -> Vec<Claim> {
     ]
 }
 
+/// Seconds of this machine beside seconds of the paper's, and what the recommended colors cost.
 fn run_times(outcomes: &[Outcome]) -> Vec<Claim> {
     let longest = |processes: &dyn Fn(u32) -> bool, time: Figure| {
         let own = outcomes.iter().filter(|one| processes(one.pattern.processes));
-        most(own.map(|one| one.sample(time))).map_or(0.0, |sample| sample.mean())
+        most(own.map(|one| one.times(time))).unwrap_or_else(|| Sample::from(0.0))
     };
     let either: Figure = |one| one.unlimited[0].took_s().max(one.recommended.took_s());
     let rows = [
@@ -183,8 +217,8 @@ fn run_times(outcomes: &[Outcome]) -> Vec<Claim> {
         ),
     ];
     let clocked = rows.into_iter().map(|(what, published, ours, why)| {
-        let source = "MR4LMS §4.6, figure 12";
-        Claim::not_comparable(what, source, published, format!("{ours:.2} s"), why)
+        let print = |seconds: f64| format!("{seconds:.2} s");
+        Claim::not_comparable(what, TIMES, published, print(ours.mean()), why).over(&ours, print)
     });
     clocked.chain(of_a_group(outcomes)).chain(with_few_colors(outcomes)).collect()
 }
@@ -193,7 +227,7 @@ fn run_times(outcomes: &[Outcome]) -> Vec<Claim> {
 fn of_a_group(outcomes: &[Outcome]) -> Vec<Claim> {
     let mut claims = Vec::new();
     let per_group: Figure =
-        |one| one.unlimited[0].took_s() * 1e3 / f64::from(one.unlimited[0].figures.groups.max(1));
+        |one| one.unlimited[0].took_ms() / f64::from(one.unlimited[0].figures.groups.max(1));
     let kinds: [(&str, &str, &[&str], &str); 2] = [
         (
             "fat trees and dragonfly",
@@ -209,15 +243,20 @@ fn of_a_group(outcomes: &[Outcome]) -> Vec<Claim> {
         ),
     ];
     for (kind, published, presets, why) in kinds {
-        let own: Vec<f64> = outcomes
+        let own: Vec<Sample> = outcomes
             .iter()
             .filter(|one| presets.contains(&one.fabric.preset))
-            .map(|one| one.sample(per_group).mean())
+            .map(|one| one.times(per_group))
             .collect();
-        let mean = own.iter().sum::<f64>() / own.len().max(1) as f64;
-        let what = format!("run time for each group, {kind}");
-        let source = "MR4LMS §4.6, figure 12";
-        claims.push(Claim::not_comparable(what, source, published, format!("{mean:.2} ms"), why));
+        let count = Sample::from(own.len() as f64);
+        let sum = own.into_iter().reduce(|a, b| a.with(&b, |a, b| a + b));
+        claims.extend(sum.map(|sum| {
+            let mean = sum.with(&count, |sum, count| sum / count);
+            let what = format!("run time for each group, {kind}");
+            let print = |ms: f64| format!("{ms:.2} ms");
+            Claim::not_comparable(what, TIMES, published, print(mean.mean()), why)
+                .over(&mean, print)
+        }));
     }
     claims
 }
@@ -226,11 +265,11 @@ fn of_a_group(outcomes: &[Outcome]) -> Vec<Claim> {
 fn with_few_colors(outcomes: &[Outcome]) -> Option<Claim> {
     let ratio: fn(&Measured) -> f64 =
         |one| one.recommended.took_s() / one.unlimited[0].took_s().max(1e-9);
-    let slowest = outcomes.iter().map(|one| (one.sample(ratio).mean(), one));
-    let slowest = slowest.max_by(|a, b| a.0.total_cmp(&b.0));
+    let slowest = outcomes.iter().map(|one| (one.times(ratio), one));
+    let slowest = slowest.max_by(|a, b| a.0.mean().total_cmp(&b.0.mean()));
     slowest.map(|(ours, one)| {
         let what = "largest run time with the recommended colors over that without a limit";
-        Comparison::new(what, "MR4LMS §4.6, figure 12", Published::at_most("at most 3", 3.0), ours)
+        Comparison::new(what, TIMES, Published::at_most("at most 3", 3.0), ours)
             .printed("", 1)
             .within(Tolerance::Percent(10.0))
             .note(format!("of {}; times of this machine", one.name()))
@@ -238,4 +277,19 @@ fn with_few_colors(outcomes: &[Outcome]) -> Option<Claim> {
                 "merging is a search of its own, and without a limit ours is quick: it needs none",
             )
     })
+}
+
+/// "MINIHOP-MC is fast, SSSP-MC slow", all patterns together.
+fn baselines(outcomes: &[Outcome]) -> Option<Claim> {
+    let sum = |time: Figure| {
+        let each = outcomes.iter().map(|one| one.times(time));
+        each.reduce(|a, b| a.with(&b, |a, b| a + b))
+    };
+    let minhop = sum(|one| one.unlimited[1].took_s())?;
+    let sssp = sum(|one| one.unlimited[2].took_s())?;
+    let ours = sssp.with(&minhop, |sssp, minhop| sssp / minhop.max(1e-9));
+    let what = "run time, SSSP-MC over MINIHOP-MC, all patterns together";
+    let row = Comparison::new(what, "MR4LMS §1", Published::at_least("above 1", 1.0), ours);
+    let row = row.printed("", 1).higher_is_better();
+    Some(row.because("ours of MINIHOP-MC walks its table for every member"))
 }
