@@ -203,6 +203,9 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
         "Violations: rules that packets broke which were walked through the tables, as `route \
          verify` does it."
             .to_owned(),
+        "MGIDs are of layers whose colors are calibrated, as in `c-mr4lms`; MR4LMS does not look at \
+         them."
+            .to_owned(),
     ];
     if run.quick {
         notes.push(format!("Quick form: {} of {} patterns.", cases.len(), CASES.len()));

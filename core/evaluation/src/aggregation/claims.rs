@@ -2,19 +2,23 @@
 
 mod entries;
 mod noise;
+mod not_compared;
 
-use fabricast_collectives::{Operation, Trade, TreeKind, WidthRange};
+use fabricast_collectives::{ChoiceTable, Operation, Trade, TreeKind, WidthRange};
 
 use super::figures::{Crossed, Found};
-use super::parameters::MOST;
-use super::timing::{Kind, Tree, WIDE, WIDTH, modelled_us, switch_tree_us};
-use crate::claim::{Claim, Comparison, Law, NotCompared, Published, Tolerance};
+use super::parameters::{LIMITS, MOST};
+use super::timing::{Kind, SIZES, Tree, WIDE, WIDTH, modelled_us, switch_tree_us};
+use crate::claim::{Claim, Comparison, Law, Published, Tolerance};
+pub(super) use not_compared::NOT_COMPARED;
 
 /// Sets the statements of the text beside ours.
 pub(super) fn claims(found: &Found) -> Vec<Claim> {
     let mut claims = widths(found);
     claims.extend(model(found));
     claims.extend(idle(found));
+    claims.extend(over_counts(found));
+    claims.extend(over_sizes(found));
     claims.extend(switch_trees(found));
     claims.extend(packets(found));
     claims.extend(noise::claims(found));
@@ -50,47 +54,30 @@ pub(super) fn laws(found: &Found) -> Vec<Law> {
             holds,
         }
     });
-    widths.into_iter().chain(entries::laws(&found.outcomes)).collect()
+    widths
+        .into_iter()
+        .chain([one_size_decides(found)])
+        .chain(entries::laws(&found.outcomes))
+        .collect()
 }
 
-/// Statements that have no row.
-pub(super) const NOT_COMPARED: [NotCompared; 7] = [
-    NotCompared {
-        what: "Curves of figures 4, 5, 12, 13, 15, 18, 19 and 20 beyond the numbers of the text",
-        source: "aggregation trees, figures",
-        why: "they are pictures whose values cannot be read",
-    },
-    NotCompared {
-        what: "Widths and kinds of trees of the paper's machine",
-        source: "aggregation trees tables 2, 3",
-        why: "the tables are lost, and what a byte costs there is not published; ours stand in tables of that name",
-    },
-    NotCompared {
-        what: "16 processes, 4-ary tree: 8 packets cross the top, 2 of a grouped tree of the same height",
-        source: "aggregation trees §3.2.1, figure 7",
-        why: "it is a drawing, of which `core/collectives/tests/paper.rs` asserts the 8, and 1 of ours",
-    },
-    NotCompared {
-        what: "14 processes in 4 groups: height 4 plain, 3 with algorithm 2",
-        source: "aggregation trees §3.3, figure 9",
-        why: "the groups are not given; `core/collectives/tests/paper.rs` tries all that there are",
-    },
-    NotCompared {
-        what: "13 switches of a tree of 16 processes: 4 are enough",
-        source: "aggregation trees §4.2, figure 11",
-        why: "it is a drawing, which `core/collectives` rebuilds in a test",
-    },
-    NotCompared {
-        what: "Three levels and more supernodes give the same order",
-        source: "aggregation trees §6.1.2",
-        why: "the text gives no numbers",
-    },
-    NotCompared {
-        what: "Reduction and broadcast of long messages, real programs",
-        source: "aggregation trees §7",
-        why: "it announces work",
-    },
-];
+/// "Small operations run on switch trees, large ones on adapter trees."
+fn one_size_decides(found: &Found) -> Law {
+    let table = ChoiceTable::new(&found.parameters, MOST, &LIMITS);
+    let rows = table.rows().iter().filter(|row| row.operation == Operation::AllReduce);
+    let (switches, adapters): (Vec<_>, Vec<_>) = rows.partition(|row| row.kind == TreeKind::Switch);
+    let last = switches.last().map(|row| row.up_to_bytes);
+    let text = last.map(|bytes| format!("switch trees up to {bytes} bytes, adapter trees above"));
+    Law {
+        what: "kind of tree over the size of an all-reduce, 512 processes".to_owned(),
+        source: "aggregation trees §5".to_owned(),
+        demanded: "switch trees for small ones, adapter trees for large ones".to_owned(),
+        found: text.unwrap_or_else(|| "adapter trees".to_owned()),
+        holds: last.is_some()
+            && !adapters.is_empty()
+            && adapters.iter().all(|row| Some(row.up_to_bytes) > last),
+    }
+}
 
 fn widths(found: &Found) -> Vec<Claim> {
     let trade = Trade::new(&found.parameters, Operation::Barrier, 0);
@@ -199,6 +186,66 @@ fn idle(found: &Found) -> Vec<Claim> {
         }));
     }
     claims
+}
+
+/// §6.1.1: "in most cases", over the numbers of processes.
+fn over_counts(found: &Found) -> Vec<Claim> {
+    let source = "aggregation trees §6.1.1, figure 12";
+    let times = |kind: Kind| -> Vec<f64> {
+        found.idle.of(kind).map(|tree| tree.broadcast_us(&found.parameters, 8)).collect()
+    };
+    let [ary, nomial, ours] = Kind::ALL.map(times);
+    let both = || ary.iter().zip(&nomial);
+    let alike = both().filter(|(ary, nomial)| (*ary - *nomial).abs() <= 0.1).count();
+    let is_lower =
+        |(ours, (ary, nomial)): &(&f64, (&f64, &f64))| **ours < (**ary).min(**nomial) - 1e-9;
+    let lower = ours.iter().zip(both()).filter(is_lower).count();
+    let count = ary.len();
+    let row = |what: String, agree: usize| {
+        let published = Published::at_least("most of them", (count / 2 + 1) as f64);
+        Comparison::new(what, source, published, agree as f64).higher_is_better()
+    };
+    vec![
+        row(
+            format!("numbers of processes, of {count}, at which 32-ary and 32-nomial are within 0.1 us, packets"),
+            alike,
+        )
+        .because(
+            "from 64 processes on the 32-nomial tree leaves the leaf switch twice on its longest way, as the row of 512 \
+             processes says",
+        ),
+        row(
+            format!("numbers of processes, of {count}, at which hierarchical is lower than both others, packets"),
+            lower,
+        )
+        .because("few processes, of which it is as high or higher, are most of the numbers"),
+    ]
+}
+
+/// §6.1.1: the same over sizes.
+fn over_sizes(found: &Found) -> Vec<Claim> {
+    let least = |other: Kind| {
+        let lower = SIZES.iter().map(|bytes| {
+            let time = |kind| found.idle.whole(kind).broadcast_us(&found.parameters, *bytes);
+            time(other) - time(Kind::Hierarchical)
+        });
+        lower.fold(f64::INFINITY, f64::min)
+    };
+    let rows = [
+        (Kind::Nomial, "sizes change all three trees alike: it is the difference of 8 bytes"),
+        (Kind::Ary, "at every size its ways are as short, as the row of 8 bytes says"),
+    ];
+    let each = rows.into_iter().map(|(other, reason)| {
+        let what = format!(
+            "hierarchical lower than {}, 512 processes, least over sizes of 8 to 2 048 bytes, packets",
+            other.name()
+        );
+        let published = Published::number("clearly, as in figure 12: about 0.6 us", 0.6);
+        let row = Comparison::new(what, "aggregation trees §6.1.1, figure 13", published, least(other));
+        let row = row.printed(" us", 2).higher_is_better().within(Tolerance::Units(0.15));
+        row.because(reason)
+    });
+    each.collect()
 }
 
 /// §6.2.1: whole broadcasts on switch trees and 64-ary adapter trees.

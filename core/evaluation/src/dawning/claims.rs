@@ -4,7 +4,10 @@ use fabricast_routing::RootPolicy;
 use fabricast_simulator::UnicastPattern;
 
 use super::figures::Found;
-use super::loads::{ALL_AT_FULL_RATE, AS_MUCH_AS_LINKS_TAKE, Broadcasts, FAN_OUTS, Many, OUTPUTS};
+use super::loads::{
+    ALL_AT_FULL_RATE, ALL_TO_MANY, AS_MUCH_AS_LINKS_TAKE, Broadcasts, FAN_OUTS, Many, OUTPUTS,
+    Output,
+};
 use crate::claim::{Claim, Comparison, Law, NotCompared, Published, Tolerance};
 use crate::sample::Sample;
 
@@ -13,13 +16,17 @@ const FIGURE_8: &str = "Dawning §5.1, figure 8";
 const FIGURE_9: &str = "Dawning §5.2, figure 9";
 /// Parameter that was chosen for most statements about figure 8.
 const BUFFERS: &str = "buffers of 1 280 bytes";
+/// Note of all rows while the hardware is ours.
+const INPUTS: &str = "inputs fitted: buffers, age of readings";
 
 /// Sets the statements of the text beside ours; `is_fitted` if the hardware is ours.
 pub(super) fn claims(found: &Found, is_fitted: bool) -> Vec<Claim> {
     let mut claims = stages(found);
     claims.extend(figure_8(&found.broadcasts, is_fitted));
     claims.extend(throughput(&found.many));
-    claims
+    claims.extend(splitting(&found.outputs));
+    let with_inputs = |claim: Claim| if is_fitted { claim.with_inputs(INPUTS) } else { claim };
+    claims.into_iter().map(with_inputs).collect()
 }
 
 /// Sets the statements about figure 8 beside broadcasts over every pattern of unicast.
@@ -30,7 +37,7 @@ pub(super) fn figure_8(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
 }
 
 /// Statements that have no row.
-pub(super) const NOT_COMPARED: [NotCompared; 5] = [
+pub(super) const NOT_COMPARED: [NotCompared; 12] = [
     NotCompared {
         what: "Bars and curves of figures 5, 8 and 9 beyond the numbers of the text",
         source: "Dawning figures 5, 8, 9",
@@ -50,6 +57,41 @@ pub(super) const NOT_COMPARED: [NotCompared; 5] = [
         what: "Table routing reaches members that are not neighbors",
         source: "Dawning §6",
         why: "it is a property of the hardware; all our trees are of table routing",
+    },
+    NotCompared {
+        what: "Packets of different sources do not meet on the way up with cyclic roots",
+        source: "Dawning §3.2",
+        why: "it follows from the numbers of sources and roots; the rows of figure 9 with cyclic roots rest on it",
+    },
+    NotCompared {
+        what: "Wormhole switches deadlock between switches, and ways to end that",
+        source: "Dawning §3.1, figure 1",
+        why: "the simulator's switches cut through and store whole packets, as the Dawning's do",
+    },
+    NotCompared {
+        what: "RBB is simple, and fairer than fixed priority",
+        source: "Dawning §4.1",
+        why: "the text gives no number; the table `output-policies` has the throughput and times of both",
+    },
+    NotCompared {
+        what: "HLSE balances the better the larger the system is",
+        source: "Dawning §4.2.2",
+        why: "the text gives no number, and measures FT(8, 3) only",
+    },
+    NotCompared {
+        what: "Source routes have long headers",
+        source: "Dawning §4",
+        why: "it is a property of the hardware; the experiment `broadcast` counts such headers",
+    },
+    NotCompared {
+        what: "SP2 reaches 90 %, Quadrics ten times software; Quadrics' rules lower its throughput",
+        source: "Dawning §1, §3.1",
+        why: "they are of other machines, and cited",
+    },
+    NotCompared {
+        what: "The chip has 20 M transistors, and multicast takes 2.4 % of its area",
+        source: "Dawning §6",
+        why: "it is hardware",
     },
     NotCompared {
         what: "Arbitration and transmission are pipelined",
@@ -302,10 +344,42 @@ fn throughput(all: &[Many]) -> Vec<Claim> {
             format!("{policy} lets broadcasts meet on the way up at this load"),
         );
     }
+    claims.extend(cyclic_is_best(all));
     claims.extend(against_cyclic(all));
     claims.extend(llp_is_worst(all));
     claims.extend(growth(all));
     claims
+}
+
+fn cyclic_is_best(all: &[Many]) -> Vec<Claim> {
+    let each = FAN_OUTS.into_iter().filter_map(|fan_out| {
+        let others = RootPolicy::ALL.into_iter().filter(|policy| *policy != RootPolicy::Cyclic);
+        let most = fold(others.filter_map(|policy| saturation(all, policy, fan_out)), f64::max)?;
+        let ours = over(&saturation(all, RootPolicy::Cyclic, fan_out)?, &most);
+        let what = format!(
+            "many-to-many throughput, fan-out {fan_out}, cyclic over the best other policy"
+        );
+        let published = Published::at_least("cyclic is best", 1.0);
+        let row = Comparison::new(what, FIGURE_9, published, ours).printed("x", 2);
+        let row = row.higher_is_better().within(Tolerance::Units(0.03));
+        Some(row.because(format!(
+            "at fan-out {fan_out} other policies put packets of one source on several roots"
+        )))
+    });
+    each.collect()
+}
+
+/// "Fan-out splitting has the best throughput."
+fn splitting(outputs: &[Output]) -> Option<Claim> {
+    let of_load = outputs.iter().filter(|one| one.load == ALL_TO_MANY && one.deadlock.is_none());
+    let (split, others): (Vec<&Output>, Vec<&Output>) =
+        of_load.partition(|one| one.name == OUTPUTS[2].0);
+    let most = others.iter().map(|one| one.throughput).reduce(f64::max)?;
+    let ours = split.first()?.throughput / most.max(1e-9);
+    let what = "throughput at fan-out 64, fan-out splitting over the best other output policy";
+    let row = Comparison::new(what, "Dawning §3.1", Published::at_least("the best", 1.0), ours);
+    let row = row.printed("x", 2).higher_is_better().within(Tolerance::Units(0.05));
+    Some(row.because("packets wait for links and not for several outputs at this load"))
 }
 
 fn against_cyclic(all: &[Many]) -> Vec<Claim> {

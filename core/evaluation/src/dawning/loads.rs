@@ -37,6 +37,8 @@ const STAGE_LOADS: [(&str, Option<u64>); 3] = [
     (AS_MUCH_AS_LINKS_TAKE, Some(100)),
 ];
 pub(super) const ALL_AT_FULL_RATE: &str = "all-to-all broadcast, every source at full rate";
+/// Load of the output policies beside one broadcast.
+pub(super) const ALL_TO_MANY: &str = "fan-out 64, all to many";
 pub(super) const AS_MUCH_AS_LINKS_TAKE: &str =
     "all-to-all broadcast, as much as the endpoints' links take";
 
@@ -404,7 +406,7 @@ pub(super) fn output_policies(
         let window = fixture.run(model, spec, plan.short());
         let window = window.map_err(ExperimentError::at(name))?;
         found.push(output(name, load, window));
-        let load = "fan-out 64, all to many";
+        let load = ALL_TO_MANY;
         step(run, &format!("{load}, {name}"));
         let spec = all_to_many(fixture, 64, RootPolicy::Cyclic, 100, seed);
         let window = fixture.run(model, spec, plan.window());

@@ -7,6 +7,9 @@ use crate::claim::{Claim, Comparison, Published, Tolerance};
 use crate::sample::Sample;
 
 const SOURCE: &str = "aggregation trees §6.1.2, table 4";
+/// The two parameters that are fitted to the first row of table 4, anew for every hardware.
+const HELD: &str = "the time a packet holds a noisy link";
+const RATE: &str = "the rate that noise leaves of a link";
 
 pub(super) fn claims(found: &Found) -> Vec<Claim> {
     let mut claims = Vec::new();
@@ -24,21 +27,20 @@ fn percent(what: String, published: f64, ours: Sample) -> Comparison {
         .within(Tolerance::Units(5.0))
 }
 
+/// Names the parameter that was fitted by this row, or by another one.
+fn fit(row: Comparison, parameter: &str, by_this: bool) -> Comparison {
+    if by_this { row.fitted(parameter) } else { row.note(format!("input fitted: {parameter}")) }
+}
+
 /// Packets that hold a link each in turn.
 fn followed(found: &Found) -> Vec<Claim> {
     let rows = [
-        (
-            Kind::Nomial,
-            64,
-            32.0,
-            Some("the time a packet holds a noisy link"),
-            "the fit ends between two counts of packets",
-        ),
+        (Kind::Nomial, 64, 32.0, true, "the fit ends between two counts of packets"),
         (
             Kind::Nomial,
             MOST,
             24.0,
-            None,
+            false,
             "31 packets of the hierarchical tree hold the root's link in turn for as long as fitted at 64 processes; \
           published times grow less than that",
         ),
@@ -46,7 +48,7 @@ fn followed(found: &Found) -> Vec<Claim> {
             Kind::Ary,
             MOST,
             89.0,
-            None,
+            false,
             "the published number is the most over all numbers of processes and both other trees",
         ),
     ];
@@ -57,12 +59,7 @@ fn followed(found: &Found) -> Vec<Claim> {
             than.name()
         );
         let row = percent(what, published, Sample::from(ours));
-        // The fit is made anew for every hardware.
-        let row = match fitted {
-            Some(parameter) => row.fitted(parameter),
-            None => row,
-        };
-        Some(row.because(reason))
+        Some(fit(row, HELD, fitted).because(reason))
     });
     each.collect()
 }
@@ -95,9 +92,7 @@ fn simulated(found: &Found) -> Vec<Claim> {
             than.name()
         );
         let row = percent(what, published, ours.into());
-        // The fit is made anew for every hardware.
-        let row = if fitted { row.fitted("the rate that noise leaves of a link") } else { row };
-        Some(row.because(reason))
+        Some(fit(row, RATE, fitted).because(reason))
     });
     let mut claims: Vec<Claim> = each.collect();
     let what = "hierarchical lower than 32-nomial with noise, 64 processes, simulated with a fifth of our own links left";
@@ -117,11 +112,9 @@ fn growth(found: &Found) -> Vec<Claim> {
     let [Some(ary), Some(nomial), Some(ours)] = Kind::ALL.map(grown) else { return Vec::new() };
     let row = |what: &str, ours: f64, reason: &str| {
         let published = Published::at_least("more", 1.0);
-        Comparison::new(what, "aggregation trees §6.1.2, figure 15", published, ours)
-            .printed("x", 2)
-            .higher_is_better()
-            .within(Tolerance::Units(0.05))
-            .because(reason)
+        let row = Comparison::new(what, "aggregation trees §6.1.2, figure 15", published, ours);
+        let row = row.printed("x", 2).higher_is_better().within(Tolerance::Units(0.05));
+        fit(row, RATE, false).because(reason)
     };
     vec![
         row(
