@@ -12,7 +12,7 @@ use crate::network::trees;
 use crate::routing::{Fabric, Refusal, Way, route};
 
 /// Entries of a port's table.
-const ENTRIES: u16 = 32;
+pub(super) const ENTRIES: u16 = 32;
 /// Packets of a chunk of the pipelined ring: 64 KiB.
 const CHUNK: u32 = 45;
 
