@@ -335,6 +335,19 @@ pub(crate) fn faults(claims: &[Claim]) -> Vec<String> {
     faults
 }
 
+impl Verdict {
+    /// All verdicts.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Same,
+        Self::Near,
+        Self::Fitted,
+        Self::Better,
+        Self::Worse,
+        Self::NotComparable,
+        Self::Undecided,
+    ];
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

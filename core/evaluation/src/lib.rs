@@ -11,6 +11,8 @@
 //! Rates, delays, buffers and costs of adapters are a value too ([`Hardware`]), read from a file.
 //!
 //! Same seed, same bytes out, but for tables that hold measured times ([`Table::measured`]).
+//!
+//! [`page_faults`] asks a written comparison what [`Report::faults`] asks a report.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod aggregation;
@@ -28,6 +30,7 @@ mod list;
 mod markdown;
 mod mr4lms;
 mod network;
+mod page;
 mod pattern;
 mod plot;
 mod report;
@@ -40,5 +43,6 @@ pub use claim::{Claim, Law, NotCompared, Verdict};
 pub use experiment::{Experiment, ExperimentError, Length, Run, Step};
 pub use hardware::{BadField, Hardware, HardwareError};
 pub use list::{experiments, find};
+pub use page::page_faults;
 pub use plot::{Axis, Bars, Boxes, Figure, Plot, Quartiles, Scale, Series, Style};
 pub use report::{Cell, Report, ReportFile, Table};
