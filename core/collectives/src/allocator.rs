@@ -221,6 +221,13 @@ impl Allocator {
         bytes: u32,
     ) -> Option<AdapterTree> {
         let width = self.choose(id, operation, bytes)?.widths.best;
+        self.adapter_tree_of_width(id, width)
+    }
+
+    /// Builds the adapter tree of a collective with a width, within the limit on children. `None` if
+    /// there is no such collective or a member is not connected.
+    #[must_use]
+    pub fn adapter_tree_of_width(&self, id: CollectiveId, width: u32) -> Option<AdapterTree> {
         let members = &self.collectives.get(&id)?.request.members;
         let nesting = Nesting::of_fabric(&self.fabric, members).ok()?;
         AdapterTree::within(&nesting, width, self.settings.limits.adapter_children).ok()

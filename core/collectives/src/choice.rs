@@ -48,6 +48,28 @@ pub struct Choice {
     pub switch_us: f64,
 }
 
+impl Choice {
+    /// Computes the choice for an operation on `bytes` alone: kind and widths of the row that a
+    /// [`ChoiceTable`] has for it, with the end and the times of a class that no other was merged
+    /// with.
+    ///
+    /// Cost: some hundred evaluations of the model.
+    #[must_use]
+    pub fn new(
+        parameters: &CostParameters,
+        processes: u32,
+        limits: &Limits,
+        operation: Operation,
+        bytes: u32,
+    ) -> Self {
+        let end = match bytes {
+            0 => 0,
+            bytes => bytes.checked_next_power_of_two().unwrap_or(u32::MAX),
+        };
+        choose(parameters, processes, limits, operation, end)
+    }
+}
+
 /// Choices for every operation and size, for one number of processes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChoiceTable(Vec<Choice>);
@@ -237,6 +259,19 @@ mod tests {
             };
             let faster_by = compared.advantage_us(&PARAMETERS) + 0.5 * 4.0 * 0.28;
             prop_assert!(faster_by.abs() < 1e-9 || (row.kind == TreeKind::Switch) == (faster_by > 0.0));
+        }
+
+        #[test]
+        fn one_choice_is_that_of_the_table(
+            processes in 2..2_000_u32,
+            bytes in prop_oneof![0..100_u32, any::<u32>()],
+            operation in prop::sample::select(Operation::ALL.to_vec()),
+        ) {
+            let table = table(processes);
+            let row = table.choose(operation, bytes);
+            let alone = Choice::new(&PARAMETERS, processes, &Limits::default(), operation, bytes);
+            prop_assert_eq!((alone.kind, alone.widths), (row.kind, row.widths));
+            prop_assert!((bytes..=row.up_to_bytes).contains(&alone.up_to_bytes));
         }
 
         #[test]

@@ -129,13 +129,13 @@ fn weighted(
     })
 }
 
-/// Values that terms get where measurements give 0, in the term's unit: a link and matching as the
-/// paper has them, and bytes as a memory of 10 GB/s stores them and combines them at half that.
+/// Values that terms get where measurements give 0, in the term's unit: those of
+/// [`CostParameters::DEFAULT`].
 const DEFAULTS: [(Term, f64); 4] = [
-    (Term::Link, CostParameters::PAPER.link_us),
-    (Term::Matching, CostParameters::PAPER.matching_us),
-    (Term::Store, 0.000_1),
-    (Term::Reduce, 0.000_2),
+    (Term::Link, CostParameters::DEFAULT.link_us),
+    (Term::Matching, CostParameters::DEFAULT.matching_us),
+    (Term::Store, CostParameters::DEFAULT.store_us_per_byte),
+    (Term::Reduce, CostParameters::DEFAULT.reduce_us_per_byte),
 ];
 
 /// Fits the model as [`fit`] does, and then gives terms that would be 0, but for the software time,

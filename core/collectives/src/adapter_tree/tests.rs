@@ -133,6 +133,19 @@ fn one_child_at_most_makes_a_chain_and_none_no_tree() {
     assert_eq!(AdapterTree::k_ary(0, 2), Err(TreeError::Empty));
 }
 
+/// Ranks that a launcher deals in turn over four leaf switches, as many do.
+#[test]
+fn ranks_that_do_not_follow_one_another_are_grouped_as_well() {
+    let dealt: Vec<u32> = (0..32).map(|rank| rank % 4).collect();
+    let nesting = Nesting::new(32, &[Division { links: 2, keys: &dealt }], 4).unwrap();
+    let tree = AdapterTree::hierarchical(&nesting, 4).unwrap();
+    let packets: u32 = tree.crossings(&nesting, 0).iter().map(|one| one.packets).sum();
+    assert_eq!(packets, 3, "one of each other leaf switch");
+    let plain = AdapterTree::k_nomial(32, 4).unwrap();
+    let packets: u32 = plain.crossings(&nesting, 0).iter().map(|one| one.packets).sum();
+    assert_eq!(packets, 24, "three of four ranks are next to one of another switch");
+}
+
 #[test]
 fn radius_counts_links_and_height_edges() {
     let keys = [0, 0, 0, 0, 1, 1, 1, 1];

@@ -250,6 +250,34 @@ fn large_messages_take_no_entries_and_mixed_ones_use_both() {
 }
 
 #[test]
+fn the_size_changes_the_width_of_an_adapter_tree_by_the_stated_constants() {
+    let degrees = |parameters| {
+        let settings = Settings { parameters, ..settings(0, 64) };
+        let mut allocator = Allocator::new(fabric(SMALL), settings);
+        // 40 processes on one endpoint, whose tree has the width alone.
+        allocator.allocate(request(1, &[0; 40])).unwrap();
+        [8, 1 << 16].map(|bytes| {
+            let tree = allocator.adapter_tree(CollectiveId(1), Operation::AllReduce, bytes);
+            tree.unwrap().degree()
+        })
+    };
+    let [small, large] = degrees(CostParameters::DEFAULT);
+    assert!(small > 20 && large < 10, "{small} and {large}");
+    assert_eq!(degrees(CostParameters::PAPER), [39; 2], "bytes that cost nothing change nothing");
+}
+
+#[test]
+fn a_width_that_was_kept_gives_the_same_adapter_tree() {
+    let mut allocator = Allocator::new(fabric(SMALL), settings(4, 64));
+    allocator.allocate(request(1, &[0, 1, 5, 6, 0, 1, 5, 6])).unwrap();
+    let id = CollectiveId(1);
+    let width = allocator.choose(id, Operation::AllReduce, 64).unwrap().widths.best;
+    let tree = allocator.adapter_tree(id, Operation::AllReduce, 64);
+    assert_eq!(allocator.adapter_tree_of_width(id, width), tree);
+    assert!(tree.is_some() && allocator.adapter_tree_of_width(CollectiveId(2), width).is_none());
+}
+
+#[test]
 fn a_member_that_is_cut_off_suspends_until_it_is_back() {
     let mut allocator = Allocator::new(fabric(SMALL), settings(4, 8));
     let (near, far) = (CollectiveId(1), CollectiveId(2));
