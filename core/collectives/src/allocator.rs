@@ -224,8 +224,8 @@ impl Allocator {
         self.adapter_tree_of_width(id, width)
     }
 
-    /// Builds the adapter tree of a collective with a width, within the limit on children. `None` if
-    /// there is no such collective or a member is not connected.
+    /// Builds the adapter tree of a collective with a width, within the limit on children. `None`
+    /// if there is no such collective or a member is not connected.
     #[must_use]
     pub fn adapter_tree_of_width(&self, id: CollectiveId, width: u32) -> Option<AdapterTree> {
         let members = &self.collectives.get(&id)?.request.members;

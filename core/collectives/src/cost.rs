@@ -112,9 +112,9 @@ impl CostParameters {
         software_us: 0.0,
     };
 
-    /// The paper's constants, and bytes as a memory of 10 GB/s stores them and combines them at half
-    /// that: stated numbers that nobody has measured. For use where nothing was, since with bytes
-    /// that cost nothing no size changes a tree.
+    /// The paper's constants, and bytes as a memory of 10 GB/s stores them and combines them at
+    /// half that: stated numbers that nobody has measured. For use where nothing was, since with
+    /// bytes that cost nothing no size changes a tree.
     pub const DEFAULT: Self =
         Self { store_us_per_byte: 0.000_1, reduce_us_per_byte: 0.000_2, ..Self::PAPER };
 
