@@ -39,6 +39,17 @@ def fabricast(*words):
     return json.loads(call("fabricast", *words, "--format", "json"))
 
 
+def complaints():
+    """The last warnings in the logs of all parts."""
+    folder = os.path.join(RUN, "log")
+    lines = []
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+            warned = [line.rstrip() for line in file if "WARN" in line or "ERROR" in line]
+            lines += [f"{name}: {line}" for line in warned[-3:]]
+    return "\n".join(lines)
+
+
 def eventually(what, holds):
     """Waits until something holds; returns it."""
     ends = time.monotonic() + 30
@@ -116,15 +127,24 @@ def carry(sender, group, members, count):
 
 def route(group, members):
     """The group's route, once it has so many members and nothing changes any more."""
+    seen = {}
+
     def settled():
         try:
             listed = {one["name"]: one for one in fabricast("group", "list").get("groups", [])}
-            if listed.get(group, {}).get("memberCount") != members or "settled" not in call("fabricast", "route", "status"):
+            seen["group"] = listed.get(group)
+            seen["status"] = call("fabricast", "route", "status")
+            if listed.get(group, {}).get("memberCount") != members or "settled" not in seen["status"]:
                 return None
             return fabricast("route", "explain", "--group", group)
-        except Failed:
+        except Failed as failure:
+            seen["failure"] = failure
             return None  # the machine is busy
-    found = eventually(f"{group} has {members} members and is routed", settled)
+    try:
+        found = eventually(f"{group} has {members} members and is routed", settled)
+    except Failed as failure:
+        last = "\n".join(f"{name}: {value}" for name, value in seen.items())
+        raise Failed(f"{failure}\n{last}\n{complaints()}") from None
     if found.get("color") is None:
         raise Failed(f"{group} has no route: {found}")
     return found

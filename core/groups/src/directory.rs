@@ -30,8 +30,11 @@ use crate::names::{Address, EndpointName, GroupName, JobName, NodeName, ProcessN
 use crate::record::{Change, DecodeError, GroupRecord, MemberRecord, NodeRecord, RequestRecord};
 use crate::{Command, Decision, Refusal};
 
+pub use copy::{DirectoryCopy, GroupCopy};
+
 mod apply;
 mod batch;
+mod copy;
 mod decide;
 mod draft;
 mod jobs;
@@ -89,10 +92,10 @@ pub struct Directory {
     revision: Revision,
     next_gn: Gn,
     first_incarnation: Incarnation,
-    nodes: BTreeMap<NodeName, NodeRecord>,
+    nodes: BTreeMap<NodeName, Arc<NodeRecord>>,
     groups: BTreeMap<Gn, GroupState>,
     retired: BTreeMap<Mgid, Revision>,
-    jobs: BTreeMap<JobName, JobRecord>,
+    jobs: BTreeMap<JobName, Arc<JobRecord>>,
     requests: BTreeMap<u64, RequestRecord>,
     // Indices: functions of the records above.
     names: BTreeMap<GroupName, Gn>,
@@ -107,7 +110,7 @@ pub struct Directory {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct GroupState {
-    record: GroupRecord,
+    record: Arc<GroupRecord>,
     members: BTreeMap<Pn, Arc<MemberRecord>>,
     processes: BTreeMap<(NodeName, Option<ProcessName>), Pn>, // `None` sorts before all processes of the node
     vacant: BTreeSet<Pn>, // free PNs below the highest taken one

@@ -9,6 +9,7 @@ pub(crate) mod choices;
 pub(crate) mod collectives;
 pub(crate) mod fields;
 pub(crate) mod gate;
+pub(crate) mod job_placer;
 pub(crate) mod jobs;
 pub(crate) mod members;
 pub(crate) mod mgid_plan;

@@ -10,29 +10,39 @@ pub(crate) mod keys;
 pub(crate) mod layout;
 pub(crate) mod redo_log;
 pub(crate) mod storage;
+pub(crate) mod watch_snapshot;
 pub(crate) mod watchers;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::Location;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use fabricast_groups::directory::Directory;
+use fabricast_groups::directory::{Directory, GroupCopy};
 use fabricast_groups::ids::Gn;
-use fabricast_groups::names::{EndpointName, NodeName};
+use fabricast_groups::names::{EndpointName, JobName, NodeName};
 use fabricast_groups::record::{Change, GroupRecord, MemberRecord, NodeState};
 use fabricast_groups::watch::NodeIncarnation;
 use fabricast_proto::v1;
 use fabricast_topology::Graph;
 use fabricast_wire::{encode_group, encode_member, encode_node};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use v1::directory_change::Kind;
 
 use crate::clock::wall_clock;
 use crate::domain::collectives::published::Publisher;
 use crate::domain::elements::{DrainError, ElementKey, FailedElements, TooManyReporters};
+use crate::domain::jobs::{JobNews, JobRecords};
 use crate::domain::topology::TopologySnapshot;
 use crate::liveness::hints::Hint;
 use crate::liveness::inbox::CutOff;
+use crate::records::watch_snapshot::WatchSnapshot;
 use crate::records::watchers::{TooManyWatches, WatchEnd, WatchStream, Watchers};
+
+/// Changes of jobs that are kept for those who place jobs; after more they read all jobs again.
+const MOST_JOB_CHANGES: usize = 1_024;
+/// A reader is logged that keeps the records for longer.
+const LONG_READ: Duration = Duration::from_millis(20);
 
 /// The committed records, shared by everything that reads them.
 #[derive(Debug)]
@@ -40,7 +50,16 @@ pub(crate) struct Records {
     graph: Arc<Graph>,
     topology_sha256: Vec<u8>,
     state: RwLock<State>,
+    /// Changes for those who place jobs.
+    job_changes: Mutex<JobChanges>,
     pub(crate) collectives: Arc<Publisher>,
+}
+
+/// Changes of nodes and jobs since they were asked for.
+#[derive(Debug, Default)]
+struct JobChanges {
+    /// Jobs that have changed; `None` if nodes have, too, or very many jobs.
+    jobs: Option<BTreeSet<JobName>>,
 }
 
 #[derive(Debug)]
@@ -73,13 +92,26 @@ impl Records {
             graph: Arc::clone(&topology.graph),
             topology_sha256: topology.sha256.to_vec(),
             state: RwLock::new(state),
+            job_changes: Mutex::default(),
             collectives: Arc::default(),
         }
     }
 
-    /// Reads the directory.
+    /// Reads the directory. Changes wait meanwhile: what may be long is copied, and encoded after
+    /// it.
+    #[track_caller]
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Directory) -> T) -> T {
-        read(&self.state.read().directory)
+        let reader = Location::caller();
+        let guard = self.state.read();
+        let begun = Instant::now();
+        let found = read(&guard.directory);
+        let held = begun.elapsed();
+        drop(guard);
+        if held > LONG_READ {
+            let elapsed_ms = u64::try_from(held.as_millis()).unwrap_or(u64::MAX);
+            tracing::debug!(elapsed_ms, %reader, "a reader kept the records");
+        }
+        found
     }
 
     /// Applies committed changes and sends them to the watchers.
@@ -94,15 +126,34 @@ impl Records {
             note_affected(directory, change, &mut affected);
             directory.apply(change);
         }
+        self.job_changes.lock().note(changes);
         let revision = directory.revision().0;
         watchers.publish(before, revision, origins, || wire_changes(directory, changes));
         affected
+    }
+
+    /// Returns what has happened to nodes and jobs since the last call.
+    ///
+    /// - `all`: what there is, whatever has happened.
+    pub(crate) fn job_news(&self, all: bool) -> JobNews {
+        let state = self.state.read();
+        match self.job_changes.lock().jobs.replace(BTreeSet::new()).filter(|_| !all) {
+            Some(names) => {
+                let job = |name: JobName| (name.clone(), state.directory.copy_job(&name));
+                JobNews::Jobs(names.into_iter().map(job).collect())
+            }
+            None => {
+                let (nodes, jobs) = state.directory.copy_jobs();
+                JobNews::All(JobRecords { nodes, jobs })
+            }
+        }
     }
 
     /// Replaces the records; watchers have to start again.
     pub(crate) fn replace(&self, directory: Directory) {
         let mut state = self.state.write();
         state.directory = directory;
+        self.job_changes.lock().jobs = None;
         state.watchers.close(WatchEnd::RecordsReplaced);
     }
 
@@ -117,10 +168,9 @@ impl Records {
     pub(crate) fn watch(&self) -> Result<WatchStream, TooManyWatches> {
         let mut guard = self.state.write();
         let State { directory, failed, watchers } = &mut *guard;
-        watchers.open(directory.revision().0, &self.topology_sha256, || {
-            let mut changes = everything(directory);
-            changes.push(wrap(Kind::FailedElements(failed.to_wire(&self.graph))));
-            changes
+        watchers.open(|| {
+            let failed = failed.to_wire(&self.graph);
+            Box::new(WatchSnapshot::new(directory.copy(), failed, &self.topology_sha256))
         })
     }
 
@@ -236,6 +286,22 @@ impl Records {
     }
 }
 
+impl JobChanges {
+    fn note(&mut self, changes: &[Change]) {
+        let Some(jobs) = &mut self.jobs else { return };
+        let is_of_node =
+            |change: &Change| matches!(change, Change::NodePut(_) | Change::NodeRemoved(_));
+        jobs.extend(changes.iter().filter_map(|change| match change {
+            Change::JobPut(job) => Some(job.name.clone()),
+            Change::JobDeleted(name) => Some(name.clone()),
+            _ => None,
+        }));
+        if jobs.len() > MOST_JOB_CHANGES || changes.iter().any(is_of_node) {
+            self.jobs = None;
+        }
+    }
+}
+
 /// The nodes that are up and own an endpoint that is newly down.
 ///
 /// - `down`: all endpoints that are down.
@@ -255,24 +321,24 @@ fn nodes_hit(
     cut_off
 }
 
-/// A group as a message, with its agent's address.
-pub(crate) fn wire_group(
-    directory: &Directory,
-    group: &GroupRecord,
-    with_members: bool,
-) -> v1::Group {
+/// A group as a message, with its agent's address and without its members.
+pub(crate) fn wire_group(directory: &Directory, group: &GroupRecord) -> v1::Group {
     let agent = group.agent.as_ref().and_then(|node| directory.node(node));
     let address = agent.map_or("", |node| node.address.as_str());
-    let members = if with_members {
-        directory.members(group.gn).map(|member| wire_member(directory, member)).collect()
-    } else {
-        Vec::new()
-    };
     v1::Group {
-        members,
         member_count: u32::try_from(directory.member_count(group.gn)).unwrap_or(u32::MAX),
         ..encode_group(group, address)
     }
+}
+
+/// A group with its members as a message.
+pub(crate) fn wire_copy(copy: GroupCopy) -> v1::Group {
+    let address = copy.agent.as_ref().map_or("", |node| node.address.as_str());
+    let mut group = encode_group(&copy.record, address);
+    group.member_count = u32::try_from(copy.member_count()).unwrap_or(u32::MAX);
+    let members = copy.into_members();
+    group.members = members.map(|(member, node)| encode_member(&member, node.as_deref())).collect();
+    group
 }
 
 /// The members of a group on one node, as messages.
@@ -348,7 +414,7 @@ fn wire_changes(directory: &Directory, changes: &[Change]) -> Vec<v1::DirectoryC
         Change::NodePut(node) => Some(Kind::Node(encode_node(node, wall_clock()))),
         Change::NodeRemoved(name) => Some(Kind::RemovedNode(name.to_string())),
         Change::GroupPut(group) => {
-            groups.remove(&group.gn).map(|group| Kind::Group(wire_group(directory, group, false)))
+            groups.remove(&group.gn).map(|group| Kind::Group(wire_group(directory, group)))
         }
         Change::GroupDeleted(gn) => Some(Kind::DeletedGn(gn.0)),
         Change::MemberPut(member) => Some(Kind::Joined(member_change(directory, member))),
@@ -364,16 +430,4 @@ fn wire_changes(directory: &Directory, changes: &[Change]) -> Vec<v1::DirectoryC
         | Change::RevisionPut(_) => None,
     };
     changes.iter().filter_map(message).map(wrap).collect()
-}
-
-/// All records as changes of empty ones.
-fn everything(directory: &Directory) -> Vec<v1::DirectoryChange> {
-    let now = wall_clock();
-    let nodes = directory.nodes().map(|node| Kind::Node(encode_node(node, now)));
-    let groups = directory.groups_from(Gn(0)).flat_map(|group| {
-        let members = directory.members(group.gn);
-        std::iter::once(Kind::Group(wire_group(directory, group, false)))
-            .chain(members.map(|member| Kind::Joined(member_change(directory, member))))
-    });
-    nodes.chain(groups).map(wrap).collect()
 }

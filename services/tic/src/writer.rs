@@ -1,4 +1,5 @@
-//! The one task that changes the records.
+//! The one task that changes the records, but for the choices of the route service
+//! (`records::choices`).
 //!
 //! Callers wait in a bounded queue, which is fair to their clients by the time that the writer
 //! spends on each. The writer decides a batch of requests against its own state, which runs ahead
@@ -34,6 +35,7 @@ use crate::audit;
 use crate::error_text::chain;
 use crate::leadership::election::LeaderLease;
 use crate::liveness::hints::Hints;
+use crate::records::choices::ChoiceStore;
 use crate::records::keys::{self, FAILED, LEADER, Puts, RECORDS, ROUTE_TERM, RecordsError};
 use crate::records::redo_log::{DECISIONS, Written};
 use crate::records::storage::Storage;
@@ -67,6 +69,8 @@ pub(crate) struct Writer {
     pub(crate) storage: Storage,
     pub(crate) lease: LeaderLease,
     pub(crate) hints: Arc<Hints>,
+    /// Of the route service; they are written apart.
+    pub(crate) choices: Arc<ChoiceStore>,
     /// The state may differ from what is durable: read the store before the next decision.
     pub(crate) in_doubt: bool,
     /// When the store last had no space.
@@ -122,6 +126,7 @@ impl Writer {
         if self.in_doubt {
             self.settle_doubt().await?;
         }
+        self.look_for_space().await;
         let (mut batch, mut busy) = (Batch::default(), Duration::ZERO);
         while batch.replies.len() < MAX_BATCH && busy < MAX_BATCH_TIME {
             let spent = queue.decide_next(|queued| self.decide(queued, &mut batch));
@@ -141,7 +146,6 @@ impl Writer {
 
     fn decide(&mut self, queued: QueuedWrite, batch: &mut Batch) {
         let QueuedWrite { request, origin, cost: _ } = queued;
-        self.state.has_space = self.no_space.is_none_or(|at| at.elapsed() >= NO_SPACE);
         batch.traced.add(origin, request.is_route_report());
         batch.replies.push(if self.in_doubt {
             request.refuse(WriteError::StoreSilent)
@@ -195,6 +199,21 @@ impl Writer {
         }
     }
 
+    /// Asks a store that had no space, by a record that stays as it is: to undo a decision that the
+    /// store refuses takes long.
+    async fn look_for_space(&mut self) {
+        let is_due = self.no_space.is_some_and(|at| at.elapsed() >= NO_SPACE);
+        if self.state.has_space || !is_due {
+            return;
+        }
+        let same = Txn::new().put(keys::SCHEMA, keys::number(keys::NEWEST_LAYOUT));
+        match self.storage.store.txn(self.lease.fence(same)).await {
+            Err(StoreError::NoSpace) => self.no_space = Some(Instant::now()),
+            // Other errors are those of the next decision, too.
+            Ok(_) | Err(_) => self.state.has_space = true,
+        }
+    }
+
     /// True if each request is written alone, so that those that free space are not refused with
     /// those that need some.
     fn is_short_of_space(&self) -> bool {
@@ -244,6 +263,7 @@ impl Writer {
                 let is_known = self.is_short_of_space();
                 if matches!(error, StoreError::NoSpace) {
                     self.no_space = Some(Instant::now());
+                    self.state.has_space = false;
                 }
                 if is_known {
                     tracing::debug!(error = chain(&error), "store refused a transaction");
@@ -268,6 +288,7 @@ impl Writer {
                     self.state.liveness.hosts_changed();
                 }
                 self.state.start_over(loaded);
+                self.choices.doubt();
                 self.in_doubt = false;
                 tracing::warn!("records read anew from the store");
                 Ok(())
@@ -310,6 +331,7 @@ pub(crate) fn goes_on_without_space(changes: &[Change], puts: &Puts, before: &Di
     let is_other = |key: &[u8]| !key.starts_with(RECORDS.as_bytes());
     let others = puts.iter().filter(|(key, _)| is_other(key));
     let bytes: usize = others.filter_map(|(_, value)| value.as_ref()).map(Vec::len).sum();
+    let all_bytes: usize = puts.values().flatten().map(Vec::len).sum();
     let deleted = puts.values().filter(|value| value.is_none()).count();
     let is_vital = |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| {
         let is_short = value.as_ref().is_none_or(|value| value.len() <= MAX_VITAL_BYTES);
@@ -319,7 +341,7 @@ pub(crate) fn goes_on_without_space(changes: &[Change], puts: &Puts, before: &Di
         && match changes {
             [] => 2 * deleted >= puts.len() || puts.iter().all(is_vital),
             _ => {
-                changes.iter().all(replaces)
+                changes.iter().all(replaces) && all_bytes <= MAX_OTHER_BYTES
                     || changes.iter().any(ends) && !changes.iter().any(adds)
             }
         }

@@ -5,7 +5,7 @@ use fabricast_groups::names::{GroupName, NodeName};
 use fabricast_proto::v1;
 use fabricast_rpc::{Reason, reason_of};
 use fabricast_wire::{decode_refusal, encode_operation_error};
-use tonic::Status;
+use tonic::{Code, Status};
 
 use crate::collectives::CollectiveError;
 use crate::fabric::listeners::TooManyListeners;
@@ -56,6 +56,8 @@ pub(super) fn tic_refusal(status: Status) -> Status {
     let of_itself = [Reason::ShuttingDown, Reason::NotLeader].map(Reason::text);
     match reason_of(&status) {
         Some(reason) if !of_itself.contains(&reason.as_str()) => status,
+        // The TIC is of an older version.
+        None if status.code() == Code::Unimplemented => status,
         Some(_) | None => no_answer(&status, "TIC"),
     }
 }

@@ -11,10 +11,10 @@ use crate::record::{GroupRecord, MemberRecord, NodeRecord, NodeState};
 
 impl Directory {
     pub(super) fn put_node(&mut self, node: &NodeRecord) {
-        if let Some(before) = self.nodes.insert(node.name.clone(), node.clone()) {
-            for endpoint in before.endpoints {
-                if self.owners.get(&endpoint) == Some(&node.name) {
-                    self.owners.remove(&endpoint);
+        if let Some(before) = self.nodes.insert(node.name.clone(), Arc::new(node.clone())) {
+            for endpoint in &before.endpoints {
+                if self.owners.get(endpoint) == Some(&node.name) {
+                    self.owners.remove(endpoint);
                 }
             }
         }
@@ -35,7 +35,7 @@ impl Directory {
             }
         }
         if let Some(group) = self.groups.get_mut(&record.gn) {
-            let before = std::mem::replace(&mut group.record, record.clone()).home;
+            let before = std::mem::replace(&mut group.record, Arc::new(record.clone())).home;
             if before != record.home {
                 before.map(|home| self.mgids.remove(&home));
                 record.home.map(|home| self.mgids.insert(home, record.gn));
@@ -49,7 +49,7 @@ impl Directory {
         self.mgids.insert(record.mgid, record.gn);
         record.home.map(|home| self.mgids.insert(home, record.gn));
         let group = GroupState {
-            record: record.clone(),
+            record: Arc::new(record.clone()),
             members: BTreeMap::new(),
             processes: BTreeMap::new(),
             vacant: BTreeSet::new(),
@@ -96,7 +96,7 @@ impl Directory {
         for endpoint in nodes.iter().flat_map(|node| &node.endpoints) {
             self.job_endpoints.insert(endpoint.clone(), job.name.clone());
         }
-        self.jobs.insert(job.name.clone(), job.clone());
+        self.jobs.insert(job.name.clone(), Arc::new(job.clone()));
     }
 
     pub(super) fn delete_job(&mut self, name: &JobName) {

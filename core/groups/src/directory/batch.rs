@@ -72,7 +72,7 @@ fn joiner(directory: &Directory, member: &FormMember) -> Result<Joiner, Refusal>
         Some(node) => node,
         None => directory.owners.get(endpoint).ok_or_else(unowned)?,
     };
-    let record = directory.nodes.get(node);
+    let record = directory.node(node);
     let record = record.ok_or_else(|| Refusal::UnknownNode { node: node.clone() })?;
     if member.incarnation.is_none() && record.state == NodeState::Failed {
         return Err(Refusal::NodeFailed { node: node.clone() });
@@ -172,8 +172,7 @@ pub(super) fn delete_job(
     if groups.peek().is_none() && ended.groups == 0 {
         return Err(Refusal::UnknownJob { job: job.clone() });
     }
-    draft.delete_job_groups(&mut groups, *most, &mut ended);
-    if groups.next().is_some() {
+    if !draft.delete_job_groups(groups, *most, &mut ended) {
         return Ok(Answer::JobGroupsDeleted { ended, done: None });
     }
     let revision = draft.revision;

@@ -54,7 +54,7 @@ pub(super) fn decide(
 
 fn register(draft: &mut Draft<'_>, asked: &RegisterNode) -> Result<Answer, Refusal> {
     let directory = draft.base;
-    let before = directory.nodes.get(&asked.name);
+    let before = directory.node(&asked.name);
     let limit = draft.now.after(LATEST_START).0;
     if asked.start_id > limit {
         let (node, start_id) = (asked.name.clone(), asked.start_id);
@@ -131,7 +131,7 @@ fn join(
             let group = draft.base.groups.get(gn).ok_or_else(ended)?;
             let member = group.members.get(pn).filter(|member| member.joined == *joined);
             let member = member.ok_or_else(ended)?;
-            return Ok(joined_answer(draft, group.record.clone(), member));
+            return Ok(joined_answer(draft, GroupRecord::clone(&group.record), member));
         }
         Some(_) => return Err(reused(id)),
         None => {}
@@ -154,7 +154,7 @@ fn join(
 
 fn joined_answer(draft: &Draft<'_>, group: GroupRecord, member: &MemberRecord) -> Answer {
     let agent = group.agent.as_ref().expect("a group with a member has an agent");
-    let node = draft.base.nodes.get(agent).expect("an agent's node has registered");
+    let node = draft.base.node(agent).expect("an agent's node has registered");
     let (agent_address, member) = (node.address.clone(), member.clone());
     Answer::Joined(Joined { agent_address, group, member })
 }
@@ -244,7 +244,7 @@ fn node_failed(
     node: &NodeName,
     incarnation: Option<Incarnation>,
 ) -> Result<Answer, Refusal> {
-    let record = draft.base.nodes.get(node);
+    let record = draft.base.node(node);
     let record = record.ok_or_else(|| Refusal::UnknownNode { node: node.clone() })?;
     let given = incarnation.unwrap_or(record.incarnation);
     if given > record.incarnation {
@@ -265,7 +265,7 @@ fn node_failed(
 }
 
 fn forget_flaps(draft: &mut Draft<'_>, node: &NodeName) -> Result<Answer, Refusal> {
-    let record = draft.base.nodes.get(node);
+    let record = draft.base.node(node);
     let record = record.ok_or_else(|| Refusal::UnknownNode { node: node.clone() })?;
     let clear = NodeRecord { flaps: None, ..record.clone() };
     if clear != *record {
@@ -275,7 +275,7 @@ fn forget_flaps(draft: &mut Draft<'_>, node: &NodeName) -> Result<Answer, Refusa
 }
 
 fn drain_node(draft: &mut Draft<'_>, node: &NodeName, drained: bool) -> Result<Answer, Refusal> {
-    let record = draft.base.nodes.get(node);
+    let record = draft.base.node(node);
     let record = record.ok_or_else(|| Refusal::UnknownNode { node: node.clone() })?;
     let wanted = NodeRecord { drained, ..record.clone() };
     if wanted != *record {
@@ -286,7 +286,7 @@ fn drain_node(draft: &mut Draft<'_>, node: &NodeName, drained: bool) -> Result<A
 
 /// Removes the record of a failed node, which has no members and owns no endpoints.
 fn remove_node(draft: &mut Draft<'_>, node: &NodeName) -> Result<Answer, Refusal> {
-    let record = draft.base.nodes.get(node);
+    let record = draft.base.node(node);
     let record = record.ok_or_else(|| Refusal::UnknownNode { node: node.clone() })?;
     if record.state == NodeState::Up {
         return Err(Refusal::NodeUp { node: node.clone() });

@@ -70,7 +70,7 @@ impl<'a> Draft<'a> {
         node: &NodeName,
         incarnation: Incarnation,
     ) -> Result<&'a NodeRecord, Refusal> {
-        let record = self.base.nodes.get(node);
+        let record = self.base.node(node);
         let record = record.ok_or_else(|| Refusal::UnknownNode { node: node.clone() })?;
         if record.incarnation != incarnation {
             return Err(Refusal::StaleIncarnation {
@@ -106,7 +106,7 @@ impl<'a> Draft<'a> {
         let mut group = match existing {
             Some(group) => {
                 check_mgid(spec.mgid, &group.record)?;
-                group.record.clone()
+                GroupRecord::clone(&group.record)
             }
             None => self.new_group(spec, joiners, choose)?,
         };
@@ -140,8 +140,10 @@ impl<'a> Draft<'a> {
     /// Refuses to form or join a group of a job with a share without the job's token (JOB-3), and
     /// to form more groups than were reserved.
     fn check_token(&self, spec: &GroupSpec, existing: Option<&GroupState>) -> Result<(), Refusal> {
-        let Some(job) = job_of(spec, existing.map(|group| &group.record)) else { return Ok(()) };
-        let record = self.base.jobs.get(&job);
+        let Some(job) = job_of(spec, existing.map(|group| group.record.as_ref())) else {
+            return Ok(());
+        };
+        let record = self.base.job(&job);
         let Some(share) = record.and_then(|record| record.share.as_ref()) else {
             // Only names of this form need a share; others belong to a job of any launcher.
             return match spec.name.job() {
@@ -280,7 +282,7 @@ impl<'a> Draft<'a> {
         &self,
         members: impl Iterator<Item = &'m MemberRecord> + Clone,
     ) -> Option<&'m NodeName> {
-        let node = |name: &NodeName| self.base.nodes.get(name);
+        let node = |name: &NodeName| self.base.node(name);
         let is_free = |name: &&NodeName| {
             let flaps = node(name).and_then(|node| node.flaps);
             flaps.is_none_or(|flaps| flaps.suppressed_until(self.now).is_none())
@@ -309,7 +311,7 @@ impl<'a> Draft<'a> {
             self.end_group(&group.record);
             return;
         }
-        let mut record = group.record.clone();
+        let mut record = GroupRecord::clone(&group.record);
         let mut at_agent = group.record.agent.iter().flat_map(|agent| group.on_node(agent));
         let keeps = at_agent.any(|pn| !leaving.contains(&pn));
         if lowest.is_none()
@@ -340,20 +342,30 @@ impl<'a> Draft<'a> {
         self.end_group(&group.record);
     }
 
-    /// Ends groups of a job until so many records have changed, and counts them.
+    /// Ends groups of a job until so many records have changed, and counts them; a group of more
+    /// members loses them first. Returns whether none is left.
     pub(super) fn delete_job_groups(
         &mut self,
-        groups: &mut impl Iterator<Item = Gn>,
+        groups: impl Iterator<Item = Gn>,
         most: usize,
         ended: &mut JobEnd,
-    ) {
-        while self.changes.len() < most
-            && let Some(gn) = groups.next()
-        {
+    ) -> bool {
+        for gn in groups {
+            let (members, left) =
+                (self.base.member_count(gn), most.saturating_sub(self.changes.len()));
+            if left == 0 {
+                return false;
+            }
+            let ending = if members > most { left } else { members };
+            ended.memberships += u64::try_from(ending).unwrap_or(u64::MAX);
+            if ending < members {
+                self.remove_last(gn, ending);
+                return false;
+            }
             ended.groups += 1;
-            ended.memberships += u64::try_from(self.base.member_count(gn)).unwrap_or(u64::MAX);
             self.delete_group(gn);
         }
+        true
     }
 
     fn end_group(&mut self, record: &GroupRecord) {

@@ -36,7 +36,7 @@ pub(super) fn create(draft: &mut Draft<'_>, request: &CreateJob) -> Result<Answe
 /// Reserves a share for a job, which is created if necessary.
 pub(super) fn reserve(draft: &mut Draft<'_>, request: &ReserveJob) -> Result<Answer, Refusal> {
     let ReserveJob { job: name, nodes, share } = request;
-    let known = draft.base.jobs.get(name);
+    let known = draft.base.job(name);
     let job = match known {
         Some(known) => reserved_again(known, request)?,
         None => {
@@ -93,13 +93,12 @@ pub(super) fn delete(draft: &mut Draft<'_>, request: &DeleteJob) -> Result<Answe
         Some(_) => return Err(reused(request_id)),
         None => {}
     }
-    let job = draft.base.jobs.get(name);
+    let job = draft.base.job(name);
     let job = job.ok_or_else(|| Refusal::UnknownJob { job: name.clone() })?;
     let mut ended = *ended;
     if let Some(share) = &job.share {
-        let mut groups = draft.base.groups_of_job(name);
-        draft.delete_job_groups(&mut groups, *most, &mut ended);
-        if groups.next().is_some() {
+        let groups = draft.base.groups_of_job(name);
+        if !draft.delete_job_groups(groups, *most, &mut ended) {
             // From now on nobody forms further ones.
             let share = JobShare { ending: true, ..share.clone() };
             let record = JobRecord { share: Some(share), ..job.clone() };

@@ -27,7 +27,7 @@ impl Directory {
 
     /// Returns a node by its name.
     pub fn node(&self, name: &NodeName) -> Option<&NodeRecord> {
-        self.nodes.get(name)
+        self.nodes.get(name).map(Arc::as_ref)
     }
 
     /// Returns the lowest incarnation of nodes that register from now on.
@@ -37,18 +37,18 @@ impl Directory {
 
     /// Returns all nodes by name, expelled ones included.
     pub fn nodes(&self) -> impl Iterator<Item = &NodeRecord> {
-        self.nodes.values()
+        self.nodes.values().map(Arc::as_ref)
     }
 
     /// Returns the nodes that follow `after` by name, for pages of a list.
     pub fn nodes_after(&self, after: Option<&NodeName>) -> impl Iterator<Item = &NodeRecord> {
         let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
-        self.nodes.range((from, std::ops::Bound::Unbounded)).map(|(_, node)| node)
+        self.nodes.range((from, std::ops::Bound::Unbounded)).map(|(_, node)| node.as_ref())
     }
 
     /// Returns a group by its number.
     pub fn group(&self, gn: Gn) -> Option<&GroupRecord> {
-        self.groups.get(&gn).map(|group| &group.record)
+        self.groups.get(&gn).map(|group| group.record.as_ref())
     }
 
     /// Returns the GN of the group with a name.
@@ -58,7 +58,7 @@ impl Directory {
 
     /// Returns the groups from `from` on, ascending by GN.
     pub fn groups_from(&self, from: Gn) -> impl Iterator<Item = &GroupRecord> {
-        self.groups.range(from..).map(|(_, group)| &group.record)
+        self.groups.range(from..).map(|(_, group)| group.record.as_ref())
     }
 
     /// Returns the number of groups.
@@ -122,13 +122,13 @@ impl Directory {
 
     /// Returns a job by its name.
     pub fn job(&self, name: &JobName) -> Option<&JobRecord> {
-        self.jobs.get(name)
+        self.jobs.get(name).map(Arc::as_ref)
     }
 
     /// Returns the jobs that follow `after` by name, for pages of a list.
     pub fn jobs_after(&self, after: Option<&JobName>) -> impl Iterator<Item = &JobRecord> {
         let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
-        self.jobs.range((from, std::ops::Bound::Unbounded)).map(|(_, job)| job)
+        self.jobs.range((from, std::ops::Bound::Unbounded)).map(|(_, job)| job.as_ref())
     }
 
     /// Returns the job that an endpoint belongs to.
@@ -147,7 +147,7 @@ impl Directory {
         request_id: &RequestId,
         job: &JobName,
     ) -> Result<Option<&JobRecord>, Refusal> {
-        let there = self.jobs.get(job);
+        let there = self.job(job);
         match remembered(self, request_id, &job_subject(job))? {
             Some(Outcome::JobCreated { revision }) => {
                 let ended = || Refusal::JobEnded { request_id: request_id.clone() };
@@ -214,7 +214,7 @@ impl Directory {
         };
         Some(GroupSnapshot {
             revision: self.revision,
-            group: group.record.clone(),
+            group: GroupRecord::clone(&group.record),
             agent_address: group.record.agent.as_ref().and_then(address),
             members: self.members(gn).filter_map(view).collect(),
         })

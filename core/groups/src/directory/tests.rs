@@ -110,8 +110,36 @@ impl Tic {
                 assert_eq!(directory.owners[&member.endpoint], member.node, "DIR-3");
             }
         }
+        self.check_copies();
         assert_eq!(mgids.len(), directory.mgids.len(), "DIR-3");
         assert!(mgids.iter().all(|mgid| !directory.retired.contains_key(mgid)), "DIR-3");
+    }
+}
+
+impl Tic {
+    fn check_copies(&self) {
+        let copy = self.directory.copy();
+        let nodes: Vec<&NodeRecord> = copy.nodes().iter().map(Arc::as_ref).collect();
+        assert_eq!(nodes, self.directory.nodes().collect::<Vec<_>>());
+        assert_eq!(copy.group_count(), self.directory.group_count());
+        assert!(copy.group(copy.group_count()).is_none());
+        for (at, (gn, group)) in self.directory.groups.iter().enumerate() {
+            let (record, members) = copy.group(at).unwrap();
+            let all: Vec<_> = group.members.values().cloned().collect();
+            assert_eq!((record, members), (group.record.as_ref(), &all[..]));
+            let copied = self.directory.copy_group(*gn).unwrap();
+            let wanted = self.directory.snapshot(*gn).unwrap();
+            assert_eq!((copied.revision, &*copied.record), (wanted.revision, &wanted.group));
+            assert_eq!(copied.member_count(), wanted.members.len());
+            let address = copied.agent.as_ref().map(|node| node.address.clone());
+            assert_eq!(address, wanted.agent_address);
+            let view = |(member, node): (Arc<MemberRecord>, Option<Arc<NodeRecord>>)| {
+                let node = node.unwrap();
+                let (incarnation, address) = (node.incarnation, node.address.clone());
+                MemberView { member: MemberRecord::clone(&member), incarnation, address }
+            };
+            assert_eq!(copied.into_members().map(view).collect::<Vec<_>>(), wanted.members);
+        }
     }
 }
 

@@ -16,14 +16,16 @@ use fabricast_rpc::{CallCost, Caller, Reason};
 use fabricast_wire::{decode_timestamp, encode_timestamp};
 use tonic::{Request, Response, Status};
 
+use crate::api::job_placer::{JobPlacer, PlaceJob};
 use crate::api::{fields, pages, status};
 use crate::clock::wall_clock;
 use crate::domain::collectives::published::Published;
 use crate::domain::jobs::{JobView, PlacementRequest};
 use crate::expiry::{Released, release};
 use crate::records::Records;
+use crate::writer::error::WriteError;
 use crate::writer::queue::WriterQueue;
-use crate::writer::requests::{Own, PlaceJob, ReserveShare, ViewJobs, owns};
+use crate::writer::requests::{Own, ReserveShare, owns};
 
 /// Most nodes of a job with a share.
 const NODES: usize = 1 << 16;
@@ -35,6 +37,7 @@ const LEASE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(86_400
 pub(crate) struct Jobs {
     pub(crate) queue: WriterQueue,
     pub(crate) records: Arc<Records>,
+    pub(crate) placer: Arc<JobPlacer>,
 }
 
 impl Jobs {
@@ -72,7 +75,7 @@ impl v1::job_service_server::JobService for Jobs {
             placement,
             validate_only: request.validate_only,
         };
-        let job = self.queue.write(request).await?;
+        let job = self.placer.place(request).await?;
         let job = self.to_wire(&job);
         Ok(Response::new(v1::CreateJobResponse { job: Some(job) }))
     }
@@ -146,7 +149,7 @@ impl v1::job_service_server::JobService for Jobs {
         request: Request<v1::GetJobReportRequest>,
     ) -> Result<Response<v1::GetJobReportResponse>, Status> {
         let count = request.into_inner().node_count;
-        let view = self.queue.write(ViewJobs).await?;
+        let view = self.placer.view().await.map_err(WriteError::from)?;
         // Trying moves takes long if there are many jobs.
         let report = CallCost::current().turn().await.run(move || report(&view, count)).await;
         report.map(Response::new).map_err(|_panic| status::panicked("the report"))

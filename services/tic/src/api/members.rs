@@ -3,8 +3,9 @@
 use std::num::NonZeroU32;
 
 use fabricast_groups::command::{GroupSpec, Join, Joined, Joiner, Leave};
+use fabricast_groups::directory::GroupCopy;
 use fabricast_groups::hints::{Layer, MgidHints};
-use fabricast_groups::ids::{Gn, Incarnation};
+use fabricast_groups::ids::{Gn, Incarnation, Revision};
 use fabricast_groups::names::{EndpointName, GroupName, JobName, LayerName, NodeName, ProcessName};
 use fabricast_groups::token::{JobToken, TokenError};
 use fabricast_proto::v1;
@@ -13,9 +14,14 @@ use fabricast_topology::{EndpointNameError, Graph, Mgid};
 use fabricast_wire::encode_group;
 use tonic::Status;
 
-use crate::api::fields;
-use crate::records::{Records, wire_group, wire_member, wire_members_on};
+use crate::api::{fields, pages};
+use crate::records::{Records, wire_copy, wire_group, wire_member, wire_members_on};
 use crate::writer::directory::Left;
+
+/// Groups that are looked at in one piece of a list.
+const PIECE_GROUPS: usize = 1_024;
+/// Members with which a piece of a list is closed.
+const PIECE_MEMBERS: usize = 4_096;
 
 /// Reads a request to join.
 pub(crate) fn join(graph: &Graph, request: v1::JoinGroupRequest) -> Result<Join, Status> {
@@ -102,7 +108,7 @@ pub(crate) fn look_up(
         "" => None,
         text => Some(fields::name("members_on_node", text, NodeName::new)?),
     };
-    let group = records.read(|directory| {
+    let found = records.read(|directory| {
         let gn = match &name {
             Some(name) => directory.find_group(name),
             None => Some(Gn(request.gn)),
@@ -111,17 +117,108 @@ pub(crate) fn look_up(
         // A tenant does not even learn that groups of others exist.
         caller.owns_group(group.name.as_str()).then_some(())?;
         let is_known = group.members_revision.0 == request.unless_members_revision;
-        let mut found = wire_group(directory, group, node.is_none() && !is_known);
-        if let Some(node) = node.as_ref().filter(|_| !is_known) {
-            found.members = wire_members_on(directory, group.gn, node);
-        }
+        let found = match &node {
+            None if !is_known => Found::Copied(directory.copy_group(group.gn)?),
+            Some(node) if !is_known => Found::Whole(v1::Group {
+                members: wire_members_on(directory, group.gn, node),
+                ..wire_group(directory, group)
+            }),
+            Some(_) | None => Found::Whole(wire_group(directory, group)),
+        };
         Some((found, directory.revision(), is_known))
     });
-    let (group, revision, members_left_out) = group.ok_or_else(|| {
+    let (found, revision, members_left_out) = found.ok_or_else(|| {
         let text = name.map_or_else(|| format!("gn {}", request.gn), |name| name.to_string());
         Reason::UnknownGroup.status(format!("no group '{text}'"), &[("group", &text)])
     })?;
-    Ok(v1::GetGroupResponse { group: Some(group), revision: revision.0, members_left_out })
+    let group = Some(found.into_wire());
+    Ok(v1::GetGroupResponse { group, revision: revision.0, members_left_out })
+}
+
+/// A group that was found in the records.
+#[derive(Debug)]
+enum Found {
+    Whole(v1::Group),
+    /// Yet to be encoded, outside of the records.
+    Copied(GroupCopy),
+}
+
+impl Found {
+    fn into_wire(self) -> v1::Group {
+        match self {
+            Self::Whole(group) => group,
+            Self::Copied(copy) => wire_copy(copy),
+        }
+    }
+}
+
+/// Lists a page of the groups that a caller may see.
+pub(crate) fn list(
+    records: &Records,
+    caller: &Caller,
+    request: &v1::ListGroupsRequest,
+) -> Result<v1::ListGroupsResponse, Status> {
+    let from = Some(pages::read_gn(&request.page_token)?);
+    let with_members = request.with_members;
+    let slice = Vec::new().into_iter();
+    let mut groups = GroupPages { records, caller, with_members, slice, from, revision: None };
+    let (page, next) = pages::fill(request.page_size, &mut groups);
+    let next_page_token = next.map(|group| pages::gn_token(Gn(group.gn)));
+    Ok(v1::ListGroupsResponse {
+        groups: page,
+        next_page_token: next_page_token.unwrap_or_default(),
+        revision: groups.revision.map_or(0, |revision| revision.0),
+    })
+}
+
+/// The groups that a caller may see, read from the records in short pieces.
+struct GroupPages<'a> {
+    records: &'a Records,
+    caller: &'a Caller,
+    with_members: bool,
+    slice: std::vec::IntoIter<Found>,
+    /// Begin of the next piece; `None` after the last.
+    from: Option<Gn>,
+    /// Revision of the first piece.
+    revision: Option<Revision>,
+}
+
+impl GroupPages<'_> {
+    fn read(&mut self, from: Gn) {
+        let (slice, next, revision) = self.records.read(|directory| {
+            let (mut slice, mut members) = (Vec::new(), 0);
+            let mut groups = directory.groups_from(from);
+            let looked_at = groups.by_ref().take(PIECE_GROUPS);
+            for group in looked_at.filter(|group| self.caller.owns_group(group.name.as_str())) {
+                if members >= PIECE_MEMBERS {
+                    return (slice, Some(group.gn), directory.revision());
+                }
+                let copy = self.with_members.then(|| directory.copy_group(group.gn)).flatten();
+                members += copy.as_ref().map_or(0, GroupCopy::member_count);
+                slice.push(copy.map_or_else(
+                    || Found::Whole(wire_group(directory, group)),
+                    Found::Copied,
+                ));
+            }
+            (slice, groups.next().map(|group| group.gn), directory.revision())
+        });
+        (self.slice, self.from) = (slice.into_iter(), next);
+        self.revision.get_or_insert(revision);
+    }
+}
+
+impl Iterator for GroupPages<'_> {
+    type Item = v1::Group;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(found) = self.slice.next() {
+                return Some(found.into_wire());
+            }
+            let from = self.from?;
+            self.read(from);
+        }
+    }
 }
 
 /// Reads a request to leave.

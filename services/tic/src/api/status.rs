@@ -47,9 +47,10 @@ impl From<WriteError> for Status {
             }
             WriteError::Stopping => Reason::ShuttingDown.status(text, &[]),
             WriteError::Deposed => Reason::NotLeader.status(text, &[]),
-            WriteError::StoreSilent | WriteError::StoreConflict | WriteError::NotStored(_) => {
-                Reason::StoreFailed.status(text, &[])
-            }
+            WriteError::StoreSilent
+            | WriteError::StoreConflict
+            | WriteError::NotStored(_)
+            | WriteError::Unclear(_) => Reason::StoreFailed.status(text, &[]),
             WriteError::Directory(error) => refusal(&error),
             WriteError::RouteTerm(error) => route_term(&error),
             WriteError::Placement(error) => placement(&error),

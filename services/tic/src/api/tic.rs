@@ -205,19 +205,7 @@ impl v1::tic_service_server::TicService for Tic {
         let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         self.readable(request.allow_stale).await?;
-        let from = pages::read_gn(&request.page_token)?;
-        Ok(Response::new(self.records.read(|directory| {
-            let groups = directory.groups_from(from);
-            let groups = groups.filter(|group| caller.owns_group(group.name.as_str()));
-            let groups = groups.map(|group| wire_group(directory, group, request.with_members));
-            let (groups, next) = pages::fill(request.page_size, groups);
-            let next_page_token = next.map(|group| pages::gn_token(Gn(group.gn)));
-            v1::ListGroupsResponse {
-                groups,
-                next_page_token: next_page_token.unwrap_or_default(),
-                revision: directory.revision().0,
-            }
-        })))
+        members::list(&self.records, &caller, &request).map(Response::new)
     }
 
     async fn list_nodes(

@@ -2,16 +2,15 @@
 //!
 //! A node is what has registered under one name, or a single endpoint that no node has. Failed
 //! nodes, silent and drained ones and those behind failed parts of the fabric are left out. The
-//! allocator is built when it is first needed, and anew when a node or the fabric has changed; jobs
-//! that begin and end are followed.
+//! allocator is built when it is first needed, and anew when a node or the fabric has changed, which
+//! takes long; jobs that begin and end are followed. All of this happens outside of the writer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fabricast_groups::directory::Directory;
 use fabricast_groups::job::{JobNode, JobRecord};
 use fabricast_groups::names::{EndpointName, JobName, NodeName};
-use fabricast_groups::record::{Change, NodeState};
+use fabricast_groups::record::{NodeRecord, NodeState};
 use fabricast_placement::{
     JobAllocator, JobClass, JobId, JobNames, JobRefusal, JobTopology, Spread, slurm,
 };
@@ -54,7 +53,24 @@ pub(crate) enum PlacementError {
     },
 }
 
-/// The jobs and their nodes, as the writer has them.
+/// The nodes and jobs that an allocator is built from.
+#[derive(Debug)]
+pub(crate) struct JobRecords {
+    /// By name.
+    pub(crate) nodes: Vec<Arc<NodeRecord>>,
+    pub(crate) jobs: Vec<Arc<JobRecord>>,
+}
+
+/// What has happened to nodes and jobs since somebody looked last.
+#[derive(Debug)]
+pub(crate) enum JobNews {
+    /// Everything may have changed.
+    All(JobRecords),
+    /// Jobs that have begun or changed, and those that have ended.
+    Jobs(Vec<(JobName, Option<Arc<JobRecord>>)>),
+}
+
+/// The jobs and their nodes, as of the last news.
 #[derive(Debug)]
 pub(crate) struct JobAllocations {
     graph: Arc<Graph>,
@@ -66,6 +82,8 @@ pub(crate) struct JobAllocations {
 struct JobSnapshot {
     down: Down,
     nodes: Vec<JobNode>,
+    /// The nodes of endpoints by number.
+    owners: BTreeMap<EndpointName, u32>,
     view: JobView,
     ids: BTreeMap<JobName, JobId>,
     next: u64,
@@ -84,47 +102,42 @@ impl JobAllocations {
         Self { graph, fat_tree, snapshot: None }
     }
 
-    /// Forgets everything, because the records may differ now.
-    pub(crate) fn start_over(&mut self) {
-        self.snapshot = None;
+    /// True if it has to be built anew.
+    pub(crate) fn is_outdated(&self, down: &Down) -> bool {
+        self.snapshot.as_ref().is_none_or(|snapshot| snapshot.down != *down)
     }
 
-    /// Follows a change of the directory.
-    pub(crate) fn applied(&mut self, change: &Change) {
-        match change {
-            Change::NodePut(_) | Change::NodeRemoved(_) => self.snapshot = None,
-            Change::JobPut(job) => {
-                if let Some(snapshot) = &mut self.snapshot {
-                    snapshot.note(job);
+    /// Follows what has happened.
+    ///
+    /// - `down`: when the news were taken.
+    ///
+    /// # Errors
+    ///
+    /// [`PlacementError::NotAFatTree`].
+    pub(crate) fn follow(&mut self, news: JobNews, down: &Down) -> Result<(), PlacementError> {
+        let Self { graph, fat_tree, snapshot } = self;
+        let fat_tree = fat_tree.as_ref().ok_or(PlacementError::NotAFatTree)?;
+        match (news, snapshot) {
+            (JobNews::All(records), snapshot) => {
+                *snapshot = Some(JobSnapshot::build(graph, fat_tree, &records, down));
+            }
+            (JobNews::Jobs(jobs), Some(snapshot)) => {
+                for (name, job) in jobs {
+                    snapshot.forget(&name);
+                    job.iter().for_each(|job| snapshot.note(job));
                 }
             }
-            Change::JobDeleted(name) => {
-                if let Some(snapshot) = &mut self.snapshot {
-                    snapshot.forget(name);
-                }
-            }
-            Change::GroupPut(_)
-            | Change::GroupDeleted(_)
-            | Change::MemberPut(_)
-            | Change::MemberDeleted(_)
-            | Change::MgidRetired(..)
-            | Change::MgidReleased(_)
-            | Change::RequestPut(_)
-            | Change::RequestDeleted(_)
-            | Change::NextGnPut(_)
-            | Change::FirstIncarnationPut(_)
-            | Change::RevisionPut(_) => {}
+            (JobNews::Jobs(_), None) => {}
         }
+        Ok(())
     }
 
     /// Chooses nodes for a job; changes nothing.
     pub(crate) fn place(
         &mut self,
-        directory: &Directory,
-        down: &Down,
         request: &PlacementRequest,
     ) -> Result<(JobClass, Vec<JobNode>), PlacementError> {
-        let snapshot = self.snapshot(directory, down)?;
+        let snapshot = self.snapshot.as_mut().ok_or(PlacementError::NotAFatTree)?;
         let names = &snapshot.view.names;
         let numbers = match request {
             PlacementRequest::Count(..) => Vec::new(),
@@ -141,43 +154,30 @@ impl JobAllocations {
         })?;
         let nodes = job.nodes.iter().map(|node| snapshot.nodes[*node as usize].clone());
         let chosen = (job.class, nodes.collect());
-        allocator.release(id); // it is noted when the change is applied
+        allocator.release(id); // it is noted when the news of it come
         Ok(chosen)
     }
 
     /// Copies nodes and jobs.
-    pub(crate) fn view(
-        &mut self,
-        directory: &Directory,
-        down: &Down,
-    ) -> Result<JobView, PlacementError> {
-        self.snapshot(directory, down).map(|snapshot| snapshot.view.clone())
-    }
-
-    fn snapshot(
-        &mut self,
-        directory: &Directory,
-        down: &Down,
-    ) -> Result<&mut JobSnapshot, PlacementError> {
-        if self.snapshot.as_ref().is_some_and(|snapshot| snapshot.down != *down) {
-            self.snapshot = None;
-        }
-        let Self { graph, fat_tree, snapshot } = self;
-        let fat_tree = fat_tree.as_ref().ok_or(PlacementError::NotAFatTree)?;
-        Ok(snapshot.get_or_insert_with(|| JobSnapshot::build(graph, fat_tree, directory, down)))
+    pub(crate) fn view(&self) -> Result<JobView, PlacementError> {
+        self.snapshot
+            .as_ref()
+            .map(|snapshot| snapshot.view.clone())
+            .ok_or(PlacementError::NotAFatTree)
     }
 }
 
 impl JobSnapshot {
-    fn build(graph: &Graph, fat_tree: &FatTree, directory: &Directory, down: &Down) -> Self {
+    fn build(graph: &Graph, fat_tree: &FatTree, records: &JobRecords, down: &Down) -> Self {
         let mut faults = Faults::new();
         down.elements.iter().for_each(|element| element.note_in(&mut faults, graph));
-        let nodes = nodes_in_order(graph, directory, &mut faults, &down.nodes);
+        let nodes = nodes_in_order(graph, &records.nodes, &mut faults, &down.nodes);
         let endpoints: Vec<Vec<EndpointId>> =
             nodes.iter().map(|(endpoints, _)| endpoints.iter().copied().collect()).collect();
         let nodes: Vec<JobNode> = nodes.into_iter().map(|(_, node)| node).collect();
-        let is_drained = |node: &JobNode| directory.node(&node.name).is_some_and(|it| it.drained);
-        let drained = (0u32..).zip(&nodes).filter(|(_, node)| is_drained(node));
+        let drained = records.nodes.iter().filter(|node| node.drained).map(|node| &node.name);
+        let drained: BTreeSet<&NodeName> = drained.collect();
+        let drained = (0u32..).zip(&nodes).filter(|(_, node)| drained.contains(&node.name));
         let topology = JobTopology::new(graph, fat_tree, &faults, &endpoints)
             .without(drained.map(|(number, _)| number));
         let names = JobNames {
@@ -188,8 +188,12 @@ impl JobSnapshot {
         let allocator = JobAllocator::new(Arc::new(topology));
         let view = JobView { allocator, names };
         let down = down.clone();
-        let mut snapshot = Self { down, nodes, view, ids: BTreeMap::new(), next: 0 };
-        directory.jobs_after(None).for_each(|job| snapshot.note(job));
+        let owned = (0u32..).zip(&nodes).flat_map(|(number, node)| {
+            node.endpoints.iter().map(move |endpoint| (endpoint.clone(), number))
+        });
+        let owners = owned.collect();
+        let mut snapshot = Self { down, nodes, owners, view, ids: BTreeMap::new(), next: 0 };
+        records.jobs.iter().for_each(|job| snapshot.note(job));
         snapshot
     }
 
@@ -201,13 +205,10 @@ impl JobSnapshot {
         }
         let id = JobId(self.next);
         self.next += 1;
-        let has: BTreeSet<&EndpointName> =
-            job.nodes.iter().flat_map(|node| &node.endpoints).collect();
-        let nodes: Vec<u32> = (0u32..)
-            .zip(&self.nodes)
-            .filter(|(_, node)| node.endpoints.iter().any(|endpoint| has.contains(endpoint)))
-            .map(|(number, _)| number)
-            .collect();
+        let endpoints = job.nodes.iter().flat_map(|node| &node.endpoints);
+        let nodes: BTreeSet<u32> =
+            endpoints.filter_map(|endpoint| self.owners.get(endpoint).copied()).collect();
+        let nodes: Vec<u32> = nodes.into_iter().collect();
         match self.view.allocator.restore(id, &nodes) {
             Ok(_) => {
                 self.ids.insert(job.name.clone(), id);
@@ -230,7 +231,7 @@ impl JobSnapshot {
 /// the faults.
 fn nodes_in_order(
     graph: &Graph,
-    directory: &Directory,
+    records: &[Arc<NodeRecord>],
     faults: &mut Faults,
     silent: &BTreeSet<NodeName>,
 ) -> Vec<(BTreeSet<EndpointId>, JobNode)> {
@@ -238,7 +239,7 @@ fn nodes_in_order(
     let mut nodes: Vec<(BTreeSet<EndpointId>, JobNode)> = Vec::new();
     // An endpoint of a failed node may belong to another node by now, which comes first.
     let (up, failed): (Vec<_>, Vec<_>) =
-        directory.nodes().partition(|node| node.state == NodeState::Up);
+        records.iter().partition(|node| node.state == NodeState::Up);
     for node in up.into_iter().chain(failed) {
         let has = node.endpoints.iter().filter_map(|name| {
             graph.find_endpoint(name.as_str()).filter(|endpoint| owned.insert(*endpoint))

@@ -1,7 +1,7 @@
 //! Decides how many groups jobs may form: applies `fabricast_placement::share` to the jobs of the
 //! directory.
 //!
-//! The ledger is built when it is first needed, and follows the jobs that begin and end.
+//! The ledger follows the jobs that begin and end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -48,26 +48,27 @@ fn wait_text(wait: Option<Duration>) -> String {
 pub(crate) struct JobShares {
     graph: Arc<Graph>,
     rules: ShareRules,
-    ledger: Option<ShareLedger<JobName>>,
+    ledger: ShareLedger<JobName>,
 }
 
 impl JobShares {
-    pub(crate) fn new(graph: Arc<Graph>, rules: ShareRules) -> Self {
-        Self { graph, rules, ledger: None }
+    /// Starts with the jobs of a directory.
+    pub(crate) fn new(graph: Arc<Graph>, rules: ShareRules, directory: &Directory) -> Self {
+        let ledger = build(&graph, &rules, directory);
+        Self { graph, rules, ledger }
     }
 
-    /// Forgets everything, because the records may differ now.
-    pub(crate) fn start_over(&mut self) {
-        self.ledger = None;
+    /// Starts again with the jobs of a directory.
+    pub(crate) fn start_over(&mut self, directory: &Directory) {
+        self.ledger = build(&self.graph, &self.rules, directory);
     }
 
     /// Follows a change of the directory.
     pub(crate) fn applied(&mut self, change: &Change) {
-        let Some(ledger) = &mut self.ledger else { return };
         if let Change::JobPut(job) = change {
-            note(&self.graph, ledger, job);
+            note(&self.graph, &mut self.ledger, job);
         } else if let Change::JobDeleted(name) = change {
-            ledger.remove(name);
+            self.ledger.remove(name);
         }
     }
 
@@ -94,12 +95,11 @@ impl JobShares {
     ///
     /// - `asked`: exactly so many; 0 for its whole share, or what others leave of it.
     pub(crate) fn decide(
-        &mut self,
-        directory: &Directory,
+        &self,
         now: Moment,
         asked: &AskedShare<'_>,
     ) -> Result<u32, ShareError> {
-        let Self { graph, rules, ledger } = self;
+        let Self { graph, ledger, .. } = self;
         let job = share_job(graph, asked.account, asked.nodes, None);
         if asked.nodes.is_empty() {
             return Err(ShareError::NoNodes);
@@ -107,7 +107,6 @@ impl JobShares {
         if job.leaves.is_empty() {
             return Err(ShareError::NotAttached);
         }
-        let ledger = ledger.get_or_insert_with(|| build(graph, rules, directory));
         ledger.decide(&job, asked.groups).map_err(|refusal| refused(graph, now, &refusal))
     }
 }

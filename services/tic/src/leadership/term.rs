@@ -24,6 +24,7 @@ use crate::api::choice_report::ReportContext;
 use crate::api::choices::RouteChoices;
 use crate::api::collectives::Collectives;
 use crate::api::gate::{CurrentServices, LeaderServices};
+use crate::api::job_placer::JobPlacer;
 use crate::api::jobs::Jobs;
 use crate::api::record_export::RecordExports;
 use crate::api::term_holder::{ActiveRouter, TermHolder};
@@ -31,11 +32,9 @@ use crate::api::tic::{PLANS, StaleReads, Tic};
 use crate::api::topology::Topologies;
 use crate::clock::BootClock;
 use crate::config::Setup;
-use crate::domain::choices::text::Texts as ChoiceTexts;
 use crate::domain::collectives::text::Texts;
 use crate::domain::collectives::{CollectiveAllocations, CollectiveParts};
 use crate::domain::elements::FailedElements;
-use crate::domain::jobs::JobAllocations;
 use crate::domain::mgids::MgidAllocations;
 use crate::domain::route_terms::{GrantedTerm, RouteTerms};
 use crate::domain::shares::JobShares;
@@ -50,7 +49,7 @@ use crate::liveness::peers::NodePeers;
 use crate::records::Records;
 use crate::records::choices::ChoiceStore;
 use crate::records::copy::RecordsCopy;
-use crate::records::storage::{Loaded, Storage};
+use crate::records::storage::{Loaded, Storage, StoredChoices};
 use crate::records::watchers::{WatchEnd, Watchers};
 use crate::writer::Writer;
 use crate::writer::error::TermEnd;
@@ -137,11 +136,11 @@ impl TermBuilder {
         let choices = self.choices(lease, &records, &route_terms, loaded.choices);
         let services = leader_services(lease, tic, &queue, &choices);
         let collectives = self.collectives(&topology, &records, loaded.collectives);
+        let rules = setup.config.job_shares.rules(setup.config.colors);
         let state = WriterState {
+            shares: JobShares::new(graph, rules, &loaded.directory),
             directory: loaded.directory,
             mgids,
-            jobs: JobAllocations::new(Arc::clone(&graph)),
-            shares: JobShares::new(graph, setup.config.job_shares.rules(setup.config.colors)),
             collectives,
             route_terms,
             next_topology: None,
@@ -154,6 +153,7 @@ impl TermBuilder {
             storage: self.storage.clone(),
             lease: lease.clone(),
             hints: Arc::clone(&hints),
+            choices: Arc::clone(&choices),
             in_doubt: false,
             no_space: None,
         };
@@ -176,7 +176,7 @@ impl TermBuilder {
         lease: &LeaderLease,
         records: &Arc<Records>,
         route_terms: &RouteTerms,
-        stored: ChoiceTexts,
+        stored: StoredChoices,
     ) -> Arc<ChoiceStore> {
         let (store, records) = (&self.storage.store, Arc::clone(records));
         let term = route_terms.granted();
@@ -276,6 +276,7 @@ fn leader_services(
         jobs: JobServiceServer::new(Jobs {
             queue: queue.clone(),
             records: Arc::clone(&tic.records),
+            placer: Arc::new(JobPlacer::new(&tic)),
         }),
         topologies: TopologyServiceServer::new(Topologies {
             queue: queue.clone(),

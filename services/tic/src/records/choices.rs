@@ -7,12 +7,13 @@
 //! Invariants
 //! - CHOICE-1: the choices kept are those that the newest acknowledged report left, whole.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Weak};
 
 use fabricast_groups::ids::Gn;
 use fabricast_rpc::{CallCost, joined};
 use fabricast_store::{Expected, Store, StoreError, Txn, TxnOutcome};
+use fabricast_telemetry::metrics::TIC_STORE_FAILURES;
 use tokio::sync::{Mutex, RwLock, RwLockReadGuard};
 
 use crate::domain::choices::text;
@@ -23,7 +24,7 @@ use crate::leadership::election::LeaderLease;
 use crate::records::Records;
 use crate::records::keys::{self, LEADER, Puts, RecordsError};
 use crate::records::redo_log::{CHOICES, Written};
-use crate::records::storage::settle_choices;
+use crate::records::storage::{StoredChoices, settle_choices};
 use crate::writer::error::{CommitError, WriteError};
 
 /// Bytes of a report that is written also if the store has no space: far less than what the store
@@ -43,8 +44,12 @@ pub(crate) struct ChoiceStore {
     choices: RwLock<ChoiceRecords>,
     /// They may differ from what is durable.
     in_doubt: AtomicBool,
+    /// Route term of the report that is being taken; 0 if there is none.
+    taking: AtomicU64,
+    /// No more reports are taken.
+    is_closed: AtomicBool,
     /// Held while a report is taken.
-    reports: Mutex<Reports>,
+    reports: Arc<Mutex<Reports>>,
 }
 
 /// The reports taken so far.
@@ -52,8 +57,6 @@ pub(crate) struct ChoiceStore {
 struct Reports {
     /// Term and number of the newest.
     newest: (u64, u64),
-    /// No more reports are taken.
-    is_closed: bool,
 }
 
 impl ChoiceStore {
@@ -62,25 +65,42 @@ impl ChoiceStore {
         lease: LeaderLease,
         records: Arc<Records>,
         route_term: GrantedTerm,
-        stored: text::Texts,
+        stored: StoredChoices,
     ) -> Self {
-        let choices = RwLock::new(ChoiceRecords::new(stored));
-        let (in_doubt, reports) = (AtomicBool::new(false), Mutex::default());
-        let store = Arc::downgrade(store);
-        Self { store, lease, records, route_term, choices, in_doubt, reports }
+        let choices = RwLock::new(ChoiceRecords::new(stored.texts));
+        Self {
+            store: Arc::downgrade(store),
+            lease,
+            records,
+            route_term,
+            choices,
+            in_doubt: AtomicBool::new(stored.is_unfinished),
+            taking: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
+            reports: Arc::default(),
+        }
     }
 
-    /// Reads the choices that are durable.
+    /// Reads the choices that are durable. A route service reads what the last report of another
+    /// has left, once it has a term of its own.
     ///
     /// # Errors
     ///
     /// [`WriteError`] if that is not known, and the store cannot be read.
     pub(crate) async fn read(&self) -> Result<RwLockReadGuard<'_, ChoiceRecords>, WriteError> {
-        if self.in_doubt.load(Ordering::Acquire) {
+        fence(Ordering::SeqCst); // the term, which the caller may hold by now, is read first
+        let taking = self.taking.load(Ordering::SeqCst);
+        let is_of_another = taking != 0 && taking != self.route_term.get();
+        if is_of_another || self.in_doubt.load(Ordering::Acquire) {
             let _reports = self.reports.lock().await;
             self.settle_doubt().await?;
         }
         Ok(self.choices.read().await)
+    }
+
+    /// Has the choices read anew from the store, which somebody else has written to.
+    pub(crate) fn doubt(&self) {
+        self.in_doubt.store(true, Ordering::Release);
     }
 
     /// Takes a report to its end, also if the caller goes away; returns the number of groups that
@@ -93,22 +113,29 @@ impl ChoiceStore {
         self: &Arc<Self>,
         report: ChoiceReport,
     ) -> Result<usize, WriteError> {
-        let this = Arc::clone(self);
-        let taking = async move { this.take(report).await };
+        let (this, mut reports) = (Arc::clone(self), Arc::clone(&self.reports).lock_owned().await);
+        let taking = async move {
+            this.taking.store(report.term, Ordering::SeqCst);
+            let taken = this.take(&mut reports, report).await;
+            this.taking.store(0, Ordering::SeqCst);
+            taken
+        };
         joined(tokio::spawn(CallCost::current().cover(taking)).await).await
     }
 
     /// Ends the report that is being taken, and takes no more.
     pub(crate) async fn close(&self) {
-        self.reports.lock().await.is_closed = true;
+        self.is_closed.store(true, Ordering::SeqCst);
+        drop(self.reports.lock().await);
     }
 
-    async fn take(self: &Arc<Self>, report: ChoiceReport) -> Result<usize, WriteError> {
-        let mut reports = self.reports.lock().await;
-        if reports.is_closed {
-            return Err(WriteError::Stopping);
-        }
+    async fn take(
+        self: &Arc<Self>,
+        reports: &mut Reports,
+        report: ChoiceReport,
+    ) -> Result<usize, WriteError> {
         self.settle_doubt().await?;
+        fence(Ordering::SeqCst); // who has a newer term sees that this report is being taken
         let (term, newest) = (report.term, self.route_term.get());
         if term != newest {
             return Err(RouteTermError::Stale { term, newest }.into());
@@ -121,7 +148,9 @@ impl ChoiceStore {
         reports.newest = fence;
         let (edits, writes) = self.compute(move |this| this.edits(&report)).await?;
         if let Err(error) = self.write(term, writes).await {
+            TIC_STORE_FAILURES.inc();
             self.in_doubt.store(matches!(error, CommitError::Failed(_)), Ordering::Release);
+            tracing::warn!(?error, "choices of the route service not stored");
             return Err(match error {
                 CommitError::Conflict { .. } => {
                     let newest = self.route_term.get();
@@ -148,6 +177,9 @@ impl ChoiceStore {
         let choices = self.choices.blocking_read();
         let gone: &FindGone<'_> = &|groups| {
             self.records.read(|directory| {
+                if directory.revision() > report.seen {
+                    return Vec::new(); // the next report knows of them
+                }
                 let is_gone = |gn: &Gn| directory.group(*gn).is_none();
                 groups.iter().copied().filter(is_gone).collect()
             })
@@ -184,12 +216,14 @@ impl ChoiceStore {
                 let finished = CHOICES.finish(store, lease, &puts).await;
                 finished.map_err(CommitError::Failed)?
             }
-            Ok(Written::Conflict { key }) => TxnOutcome::Conflict { key },
+            Ok(Written::Conflict { key }) => {
+                self.clear(store).await;
+                TxnOutcome::Conflict { key }
+            }
             Err(error) => {
                 let error = CommitError::from(error);
                 if matches!(error, CommitError::Refused(_)) {
-                    // Its first parts. If that fails, the next log is written over them.
-                    let _ = CHOICES.clear(store, lease).await;
+                    self.clear(store).await;
                 }
                 return Err(error);
             }
@@ -203,8 +237,17 @@ impl ChoiceStore {
         }
     }
 
+    /// Deletes the first parts of a report that was refused. If that fails, the next log is written
+    /// over them.
+    async fn clear(&self, store: &Arc<dyn Store>) {
+        let _ = CHOICES.clear(store, &self.lease).await;
+    }
+
     /// Reads the choices again if the store failed in the middle of a report.
     async fn settle_doubt(&self) -> Result<(), WriteError> {
+        if self.is_closed.load(Ordering::SeqCst) {
+            return Err(WriteError::Stopping); // the store is that of the next term
+        }
         if !self.in_doubt.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -216,9 +259,11 @@ impl ChoiceStore {
                 Ok(())
             }
             Ok(None) => Err(WriteError::Deposed),
-            Err(RecordsError::Store(error)) => Err(CommitError::from(error).write_error()),
+            Err(RecordsError::Store(error @ StoreError::NoSpace)) => {
+                Err(WriteError::StoreLimit(error))
+            }
             Err(error) => {
-                tracing::error!(error = chain(&error), "choices cannot be read");
+                tracing::debug!(error = chain(&error), "choices cannot be read");
                 Err(WriteError::StoreSilent)
             }
         }

@@ -9,6 +9,7 @@
 //!   tic/collectives/... collectives with their trees, reservations and quotas (`collectives`)
 //!   tic/records/...     the directory, one key per record (`fabricast_groups::record`)
 //!   tic/redo/...        changes that are decided and not written out yet (`redo_log`)
+//!   tic/choice_redo/... the same for choices
 //!   election/tic        the TIC that leads, if there are several (`election`)
 //! ```
 
@@ -30,6 +31,7 @@ pub(crate) const TOPOLOGY: &str = "tic/topology/";
 pub(crate) const COLLECTIVES: &str = "tic/collectives/";
 pub(crate) const RECORDS: &str = "tic/records/";
 pub(crate) const REDO: &str = "tic/redo/";
+pub(crate) const CHOICE_REDO: &str = "tic/choice_redo/";
 /// The leader's key: its value is the address that callers are told.
 pub(crate) const LEADER: &[u8] = b"election/tic";
 

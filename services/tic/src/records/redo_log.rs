@@ -6,12 +6,14 @@
 //! ```text
 //!   tic/redo/00000000 ...   all changes, encoded, in parts
 //!   tic/redo/commit         the number of parts; once this is written, all changes are durable
-//!   tic/redo/choices/...    the same for choices of the route service
+//!   tic/choice_redo/...     the same for choices of the route service
 //! ```
 //!
 //! Then the changes are carried out in parts, and the log is deleted, before anything else is
 //! written that uses the log. A reader of the records applies a committed log to what it reads; a
 //! new leader finishes it. Every transaction requires that its writer still leads.
+//!
+//! A TIC that does not know the log of choices refuses the records until it is carried out.
 
 use std::sync::Arc;
 
@@ -20,12 +22,15 @@ use fabricast_store::{KeyValue, Limits, Store, StoreError, Txn, TxnOutcome};
 use tokio::task::JoinSet;
 
 use crate::leadership::election::LeaderLease;
-use crate::records::keys::{Puts, REDO, RecordsError, number};
+use crate::records::keys::{CHOICE_REDO, Puts, REDO, RecordsError, number};
 
 /// Operations of a transaction that are left free for its conditions.
 const SPARE_OPS: usize = 4;
 /// Bytes of a transaction that are left free for its conditions.
 const SPARE_BYTES: usize = 4_096;
+
+/// Most transactions of one log that run at once.
+const MAX_RUNNING: usize = 8;
 
 /// Where one log is, and how much of it is written at once.
 #[derive(Clone, Copy, Debug)]
@@ -34,21 +39,25 @@ pub(crate) struct RedoLog {
     keys: &'static str,
     /// Greatest size of a transaction, beside the limits of the store.
     limits: Limits,
-    /// Most transactions of it that run at once.
+    /// Most transactions of it that run at once, where they are of this size.
     running: usize,
+    /// It is carried out also if the store has no space: what it needs was in reserve.
+    is_essential: bool,
 }
 
 /// The log of the writer's decisions.
 pub(crate) const DECISIONS: RedoLog = RedoLog {
     keys: REDO,
     limits: Limits { txn_ops: usize::MAX, txn_bytes: usize::MAX },
-    running: 8,
+    running: MAX_RUNNING,
+    is_essential: true,
 };
 /// The log of the route service's choices: in short transactions, as others wait meanwhile.
 pub(crate) const CHOICES: RedoLog = RedoLog {
-    keys: "tic/redo/choices/",
+    keys: CHOICE_REDO,
     limits: Limits { txn_ops: 1_024, txn_bytes: 256 << 10 },
     running: 1,
+    is_essential: false,
 };
 
 /// Outcome of [`RedoLog::write`].
@@ -91,9 +100,11 @@ impl RedoLog {
     ) -> Result<Written, StoreError> {
         let limits = self.limits(store);
         let txn = lease.fence(conditions);
-        let whole = add_changes(txn.clone(), puts.iter());
-        if limits.check(&whole).is_ok() {
-            return Ok(Written::of(store.txn(whole).await?, Written::Whole));
+        if puts.len() <= limits.txn_ops {
+            let whole = add_changes(txn.clone(), puts.iter());
+            if limits.check(&whole).is_ok() {
+                return Ok(Written::of(store.txn(whole).await?, Written::Whole));
+            }
         }
         let log = encode(puts);
         let parts: Vec<&[u8]> =
@@ -120,12 +131,18 @@ impl RedoLog {
         lease: &LeaderLease,
         puts: &Puts,
     ) -> Result<TxnOutcome, StoreError> {
+        let limits = self.limits(store);
+        // Small transactions take no longer together.
+        let is_small = limits.txn_ops < self.limits.txn_ops;
+        let most = if is_small { MAX_RUNNING } else { self.running };
         let mut running = JoinSet::new();
         let mut all = puts.iter().peekable();
         let mut ended = TxnOutcome::Committed { revision: 0 };
         while all.peek().is_some() || !running.is_empty() {
-            while running.len() < self.running && all.peek().is_some() {
-                let txn = next_part(self.limits(store), lease, &mut all);
+            while running.len() < most && all.peek().is_some() {
+                let mut txn = next_part(limits, &mut all);
+                txn.essential = self.is_essential;
+                let txn = lease.fence(txn);
                 let store = Arc::clone(store);
                 running.spawn(async move { store.txn(txn).await });
             }
@@ -188,6 +205,11 @@ impl RedoLog {
         decode(&log).map(Some).ok_or_else(foreign)
     }
 
+    /// The same log, carried out with nobody waiting meanwhile.
+    pub(crate) fn at_once(self) -> Self {
+        Self { limits: DECISIONS.limits, running: MAX_RUNNING, ..self }
+    }
+
     fn limits(self, store: &Arc<dyn Store>) -> Limits {
         let limits = store.limits();
         Limits {
@@ -208,10 +230,9 @@ impl RedoLog {
 /// Takes as many changes as fit into one transaction.
 fn next_part<'a>(
     limits: Limits,
-    lease: &LeaderLease,
     all: &mut std::iter::Peekable<impl Iterator<Item = (&'a Vec<u8>, &'a Option<Vec<u8>>)>>,
 ) -> Txn {
-    let (mut txn, mut bytes) = (lease.fence(Txn::new().essential()), 0);
+    let (mut txn, mut bytes) = (Txn::new(), 0);
     while let Some((key, value)) = all.peek() {
         bytes += key.len() + value.as_ref().map_or(0, Vec::len);
         let full =
@@ -337,7 +358,7 @@ mod tests {
         assert_eq!(DECISIONS.read(&found).unwrap(), None);
         CHOICES.clear(&store, &lease).await.unwrap();
         let found = keys(&store).await;
-        assert!(found.iter().all(|entry| !entry.key.starts_with(REDO.as_bytes())), "{found:?}");
+        assert!(found.iter().all(|entry| entry.key.starts_with(b"tic/x/")), "{found:?}");
     }
 
     #[test]

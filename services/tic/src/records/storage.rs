@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use fabricast_groups::directory::{Directory, Limits};
-use fabricast_store::{Expected, KeyValue, Options as StoreOptions, Store, Txn, TxnOutcome};
+use fabricast_store::{
+    Expected, KeyValue, Options as StoreOptions, Store, StoreError, Txn, TxnOutcome,
+};
 use fabricast_topology::{Graph, ibnetdiscover};
 
 use crate::domain::choices::text::{self, Texts};
@@ -40,6 +42,14 @@ pub(crate) struct RedoLogs {
     choices: Option<Puts>,
 }
 
+/// The choices of the route service.
+#[derive(Debug, Default)]
+pub(crate) struct StoredChoices {
+    pub(crate) texts: Texts,
+    /// They stand in a redo log that could not be carried out yet.
+    pub(crate) is_unfinished: bool,
+}
+
 /// Everything that the store holds, decoded.
 #[derive(Debug)]
 pub(crate) struct Loaded {
@@ -48,7 +58,7 @@ pub(crate) struct Loaded {
     pub(crate) route_term: u64,
     /// Reporter and list of failed parts.
     pub(crate) failed: Vec<(String, String)>,
-    pub(crate) choices: Texts,
+    pub(crate) choices: StoredChoices,
     pub(crate) collectives: CollectiveTexts,
     /// The discovered topology, as text and parsed.
     pub(crate) topology: Option<(Arc<str>, Arc<Graph>)>,
@@ -67,13 +77,20 @@ impl Storage {
         }
         let (mut keys, redo) = self.keys().await?;
         layout::found(&keys)?; // records that cannot be read are left as they are
-        for (log, committed) in [(DECISIONS, &redo.decisions), (CHOICES, &redo.choices)] {
-            if !log.settle(&self.store, lease, committed.as_ref()).await? {
-                return Ok(None);
-            }
+        if !DECISIONS.settle(&self.store, lease, redo.decisions.as_ref()).await? {
+            return Ok(None);
         }
+        let choices = CHOICES.at_once().settle(&self.store, lease, redo.choices.as_ref());
+        let is_unfinished = match choices.await {
+            Ok(true) => false,
+            Ok(false) => return Ok(None),
+            // They are durable in the log, and carried out once there is room.
+            Err(StoreError::NoSpace) => true,
+            Err(error) => return Err(error.into()),
+        };
         let upgrade = layout::upgrade(&mut keys)?;
-        let loaded = self.read(keys)?;
+        let mut loaded = self.read(keys)?;
+        loaded.choices.is_unfinished = is_unfinished;
         Ok(self.rewrite(lease, upgrade).await?.then_some(loaded))
     }
 
@@ -110,7 +127,10 @@ impl Storage {
         let (logged, entries): (Vec<KeyValue>, Vec<KeyValue>) = snapshot
             .entries
             .into_iter()
-            .partition(|entry| entry.key.starts_with(keys::REDO.as_bytes()));
+            .partition(|entry| {
+                let logs = [keys::REDO, keys::CHOICE_REDO];
+                logs.iter().any(|log| entry.key.starts_with(log.as_bytes()))
+            });
         let (decisions, choices) = (DECISIONS.read(&logged)?, CHOICES.read(&logged)?);
         let mut keys: Keys = entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
         for redo in [&decisions, &choices].into_iter().flatten() {
@@ -124,7 +144,7 @@ impl Storage {
         let mut records = Vec::with_capacity(keys.len());
         let mut route_term = 0;
         let mut failed = Vec::new();
-        let mut choices = Texts::new();
+        let mut choices = StoredChoices::default();
         let mut collectives = CollectiveTexts::new();
         let mut topology = String::new();
         for (key, value) in keys {
@@ -143,7 +163,7 @@ impl Storage {
                 let read = text::read(rest, value);
                 let (topic, text) =
                     read.ok_or_else(|| RecordsError::Foreign { key: key.clone() })?;
-                choices.insert(topic, text.into());
+                choices.texts.insert(topic, text.into());
             } else if let Some(rest) = key.strip_prefix(keys::COLLECTIVES) {
                 let text = String::from_utf8(value);
                 let text = text.map_err(|_not_text| RecordsError::Foreign { key: key.clone() })?;
@@ -179,7 +199,7 @@ pub(crate) async fn settle_choices(
     store: &Arc<dyn Store>,
     lease: &LeaderLease,
 ) -> Result<Option<Texts>, RecordsError> {
-    let log = store.range(keys::REDO.as_bytes()).await?;
+    let log = store.range(keys::CHOICE_REDO.as_bytes()).await?;
     let log = CHOICES.read(&log.entries)?;
     if !CHOICES.settle(store, lease, log.as_ref()).await? {
         return Ok(None);

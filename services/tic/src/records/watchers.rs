@@ -17,8 +17,8 @@ use tokio_stream::Stream;
 /// Encoded size at which a message with changes is closed, which takes one place of the queue;
 /// readers take at most 4 MiB unless told otherwise.
 const BYTES_PER_DELTA: usize = 1 << 20;
-/// The same for a message of the first snapshot. Decoded, a record takes ten times as much.
-const BYTES_PER_SNAPSHOT_MESSAGE: usize = 1 << 17;
+/// The messages of a snapshot, which are made as they are read.
+type Snapshot = Box<dyn Iterator<Item = v1::WatchDirectoryResponse> + Send>;
 
 /// All open watches.
 #[derive(Debug)]
@@ -64,28 +64,16 @@ impl Watchers {
     /// Opens a watch that starts with a snapshot of everything published so far.
     pub(crate) fn open(
         &mut self,
-        revision: u64,
-        topology_sha256: &[u8],
-        snapshot: impl FnOnce() -> Vec<v1::DirectoryChange>,
+        snapshot: impl FnOnce() -> Snapshot,
     ) -> Result<WatchStream, TooManyWatches> {
         self.open.retain(|watcher| !watcher.deltas.is_closed());
         if self.open.len() >= self.limit {
             return Err(TooManyWatches { limit: self.limit });
         }
-        let mut messages = messages(revision, revision, snapshot(), BYTES_PER_SNAPSHOT_MESSAGE);
-        if messages.is_empty() {
-            messages.push(v1::WatchDirectoryResponse { revision, ..Default::default() });
-        }
-        let last = messages.len() - 1;
-        for (number, message) in messages.iter_mut().enumerate() {
-            message.snapshot = true;
-            message.topology_sha256 = topology_sha256.to_vec();
-            message.snapshot_end = number == last;
-        }
         let (sender, deltas) = mpsc::channel(self.queue);
         let end = Arc::new(OnceLock::new());
         self.open.push(Watcher { deltas: sender, end: Arc::clone(&end) });
-        Ok(WatchStream { snapshot: messages.into_iter(), deltas, end, ended: false })
+        Ok(WatchStream { snapshot: Some(snapshot()), deltas, end, ended: false })
     }
 
     /// Sends changes to all watchers.
@@ -102,7 +90,7 @@ impl Watchers {
         if self.open.is_empty() {
             return;
         }
-        let mut messages = messages(before, revision, changes(), BYTES_PER_DELTA);
+        let mut messages = messages(before, revision, changes());
         if let Some(last) = messages.last_mut() {
             last.traceparents = origins.to_vec();
         }
@@ -145,12 +133,11 @@ fn messages(
     before: u64,
     revision: u64,
     changes: Vec<v1::DirectoryChange>,
-    message_bytes: usize,
 ) -> Vec<v1::WatchDirectoryResponse> {
     let mut messages: Vec<v1::WatchDirectoryResponse> = Vec::new();
-    let mut bytes = message_bytes;
+    let mut bytes = BYTES_PER_DELTA;
     for change in changes {
-        if bytes >= message_bytes {
+        if bytes >= BYTES_PER_DELTA {
             messages.push(v1::WatchDirectoryResponse { revision: before, ..Default::default() });
             bytes = 0;
         }
@@ -167,9 +154,9 @@ fn messages(
 }
 
 /// The messages of one watch: the snapshot, then deltas, then why it ended.
-#[derive(Debug)]
 pub(crate) struct WatchStream {
-    snapshot: std::vec::IntoIter<v1::WatchDirectoryResponse>,
+    /// `None` once it is read.
+    snapshot: Option<Snapshot>,
     deltas: mpsc::Receiver<v1::WatchDirectoryResponse>,
     end: Arc<OnceLock<WatchEnd>>,
     ended: bool,
@@ -179,9 +166,10 @@ impl Stream for WatchStream {
     type Item = Result<v1::WatchDirectoryResponse, WatchEnd>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Some(message) = self.snapshot.next() {
+        if let Some(message) = self.snapshot.as_mut().and_then(Iterator::next) {
             return Poll::Ready(Some(Ok(message)));
         }
+        self.snapshot = None;
         if self.ended {
             return Poll::Ready(None);
         }
@@ -195,11 +183,27 @@ impl Stream for WatchStream {
     }
 }
 
+impl std::fmt::Debug for WatchStream {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("WatchStream").field("ended", &self.ended).finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use tokio_stream::StreamExt;
 
     use super::*;
+
+    /// A snapshot of one message.
+    fn snapshot(revision: u64) -> Snapshot {
+        Box::new(std::iter::once(v1::WatchDirectoryResponse {
+            revision,
+            snapshot: true,
+            snapshot_end: true,
+            ..Default::default()
+        }))
+    }
 
     fn deleted(gn: u64) -> v1::DirectoryChange {
         v1::DirectoryChange { kind: Some(v1::directory_change::Kind::DeletedGn(gn)) }
@@ -208,7 +212,7 @@ mod tests {
     #[tokio::test]
     async fn a_watch_starts_with_its_snapshot_and_goes_on_with_deltas() {
         let mut watchers = Watchers::new(4, 1);
-        let mut stream = watchers.open(7, b"", Vec::new).unwrap();
+        let mut stream = watchers.open(|| snapshot(7)).unwrap();
         watchers.publish(7, 8, &[], || vec![deleted(1)]);
         let first = stream.next().await.unwrap().unwrap();
         assert!(first.snapshot && first.snapshot_end && first.changes.is_empty());
@@ -222,7 +226,7 @@ mod tests {
         for [gone, slow, reads] in [[0, 1, 2], [0, 2, 1], [2, 0, 1], [1, 2, 0]] {
             let mut watchers = Watchers::new(2, 3);
             let mut open: Vec<_> =
-                (0..3).map(|_| Some(watchers.open(0, b"", Vec::new).unwrap())).collect();
+                (0..3).map(|_| Some(watchers.open(|| snapshot(0)).unwrap())).collect();
             drop(open[gone].take());
             let mut reader = open[reads].take().unwrap();
             reader.next().await.unwrap().unwrap();
@@ -240,7 +244,7 @@ mod tests {
     #[tokio::test]
     async fn a_slow_reader_gets_what_is_queued_and_then_the_reason() {
         let mut watchers = Watchers::new(2, 1);
-        let stream = watchers.open(0, b"", Vec::new).unwrap();
+        let stream = watchers.open(|| snapshot(0)).unwrap();
         for revision in 1..=3 {
             watchers.publish(revision - 1, revision, &[], || vec![deleted(revision)]);
         }
@@ -249,13 +253,13 @@ mod tests {
         assert_eq!(end, WatchEnd::ReaderTooSlow);
         assert_eq!(got.len(), 3, "the snapshot and two deltas");
         assert!(got.iter().all(Result::is_ok));
-        assert!(watchers.open(3, b"", Vec::new).is_ok(), "its place is free again");
+        assert!(watchers.open(|| snapshot(3)).is_ok(), "its place is free again");
     }
 
     #[tokio::test]
     async fn a_revision_without_visible_changes_is_sent() {
         let mut watchers = Watchers::new(4, 1);
-        let mut stream = watchers.open(5, b"", Vec::new).unwrap();
+        let mut stream = watchers.open(|| snapshot(5)).unwrap();
         watchers.publish(5, 6, &[], Vec::new);
         watchers.publish(6, 6, &[], Vec::new);
         watchers.publish(6, 7, &[], || vec![deleted(1)]);
@@ -268,7 +272,7 @@ mod tests {
     #[tokio::test]
     async fn only_the_last_message_of_a_large_change_carries_its_revision() {
         let mut watchers = Watchers::new(4, 1);
-        let mut stream = watchers.open(5, b"", Vec::new).unwrap();
+        let mut stream = watchers.open(|| snapshot(5)).unwrap();
         let long = v1::Group { name: "g".repeat(BYTES_PER_DELTA), ..Default::default() };
         let long = v1::DirectoryChange { kind: Some(v1::directory_change::Kind::Group(long)) };
         watchers.publish(5, 6, &[], || vec![deleted(1), long, deleted(2)]);
@@ -282,9 +286,9 @@ mod tests {
     #[test]
     fn watches_are_bounded_and_closed_ones_do_not_count() {
         let mut watchers = Watchers::new(1, 1);
-        let open = watchers.open(0, b"", Vec::new).unwrap();
-        assert_eq!(watchers.open(0, b"", Vec::new).unwrap_err(), TooManyWatches { limit: 1 });
+        let open = watchers.open(|| snapshot(0)).unwrap();
+        assert_eq!(watchers.open(|| snapshot(0)).unwrap_err(), TooManyWatches { limit: 1 });
         drop(open);
-        assert!(watchers.open(0, b"", Vec::new).is_ok());
+        assert!(watchers.open(|| snapshot(0)).is_ok());
     }
 }

@@ -39,9 +39,12 @@ pub(crate) enum WriteError {
     /// The store is overloaded, or the change is too large for it.
     #[error("{0}")]
     StoreLimit(StoreError),
-    /// The store refused the change or failed.
+    /// The store refused the change.
     #[error("the change was not stored: {0}")]
     NotStored(StoreError),
+    /// The store failed; the change may have been stored.
+    #[error("it is not known whether the change was stored: {0}")]
+    Unclear(StoreError),
     /// The change is at odds with the directory.
     #[error(transparent)]
     Directory(#[from] Refusal),
@@ -76,7 +79,8 @@ impl WriteError {
             | Self::StoreSilent
             | Self::StoreConflict
             | Self::StoreLimit(_)
-            | Self::NotStored(_) => true,
+            | Self::NotStored(_)
+            | Self::Unclear(_) => true,
             Self::Stopping
             | Self::Deposed
             | Self::Directory(_)
@@ -133,7 +137,8 @@ impl CommitError {
                 | StoreError::TooLarge { .. }
                 | StoreError::NoSpace),
             ) => WriteError::StoreLimit(error.clone()),
-            Self::Refused(error) | Self::Failed(error) => WriteError::NotStored(error.clone()),
+            Self::Refused(error) => WriteError::NotStored(error.clone()),
+            Self::Failed(error) => WriteError::Unclear(error.clone()),
         }
     }
 }

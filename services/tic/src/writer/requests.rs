@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use fabricast_collectives::ReservationId;
 use fabricast_groups::command::{DeleteJob, GroupMove, Refusal};
-use fabricast_groups::ids::{Moment, Revision};
-use fabricast_groups::job::{CreateJob, JobRecord, JobShare, ReserveJob};
-use fabricast_groups::names::{AccountName, JobName, NodeName, RequestId};
+use fabricast_groups::ids::Revision;
+use fabricast_groups::job::{JobRecord, JobShare, ReserveJob};
+use fabricast_groups::names::{AccountName, JobName, NodeName};
 use fabricast_groups::record::RouteReason;
 use fabricast_proto::v1;
 use fabricast_routing::MgidPlanner;
@@ -19,7 +19,6 @@ use crate::domain::collectives::request::{
     CancelReservation, CreateCollective, HolderName, JobEntries, ReleaseCollective,
     RequestSwitchTree, ReserveEntries, SetConstants, SetQuota, ViewConstants,
 };
-use crate::domain::jobs::{JobView, PlacementRequest};
 use crate::domain::route_terms::{ReportNumber, Router};
 use crate::domain::shares::AskedShare;
 use crate::domain::topology::NextTopology;
@@ -128,16 +127,6 @@ impl WriteRequest for MoveToTrees {
     }
 }
 
-/// Chooses nodes for a job and creates it; a repeated request gets the job that it created.
-#[derive(Debug)]
-pub(crate) struct PlaceJob {
-    pub(crate) request_id: RequestId,
-    pub(crate) job: JobName,
-    pub(crate) placement: PlacementRequest,
-    /// Replies with the nodes that the job would get, and creates nothing.
-    pub(crate) validate_only: bool,
-}
-
 /// Reserves groups for a job.
 #[derive(Debug)]
 pub(crate) struct ReserveShare {
@@ -159,10 +148,6 @@ pub(crate) fn owns(caller: &Caller, job: &JobRecord) -> bool {
     let account = job.share.as_ref().and_then(|share| share.account.as_ref());
     caller.owns_job(job.name.as_str(), account.map(AccountName::as_str))
 }
-
-/// Shows nodes and jobs.
-#[derive(Debug)]
-pub(crate) struct ViewJobs;
 
 /// Copies what the choice of MGIDs depends on.
 #[derive(Debug)]
@@ -221,7 +206,6 @@ pub(crate) struct ReportTrees {
 pub(crate) struct ViewUsage;
 
 write_requests! {
-    PlaceJob => JobRecord: |this, state, writes| place_job(this, state, writes);
     Own<ReserveShare> => JobRecord: |this, state, writes| reserve_share(this, state, writes);
     Own<DeleteJob> => Decided<JobGroupsDeleted>: |this, state, writes| {
         let job = this.request.job.clone();
@@ -236,10 +220,6 @@ write_requests! {
             state.collectives.cancel(ReservationId(id), &mut writes.puts);
         }
         Ok(decided)
-    };
-    ViewJobs => JobView: |_this, state, _writes| {
-        let down = state.down();
-        Ok(state.jobs.view(&state.directory, &down)?)
     };
     CopyMgidPlanner => MgidPlanner: |_this, state, _writes| Ok(state.mgids.planner());
     AcquireRouteTerm => RouteTermLease: |this, state, writes| {
@@ -315,30 +295,6 @@ write_requests! {
     };
 }
 
-fn place_job(
-    asked: PlaceJob,
-    state: &mut WriterState,
-    writes: &mut BatchWrites,
-) -> Result<JobRecord, WriteError> {
-    let PlaceJob { request_id, job, placement, validate_only } = asked;
-    if let Some(job) = state.directory.created_job(&request_id, &job)? {
-        return Ok(job.clone());
-    }
-    let down = state.down();
-    let (class, nodes) = state.jobs.place(&state.directory, &down, &placement)?;
-    if validate_only {
-        return Ok(JobRecord {
-            name: job,
-            class: Some(class),
-            nodes,
-            created: Moment(0),
-            revision: Revision(0),
-            share: None,
-        });
-    }
-    Ok(state.decide(CreateJob { request_id, job, class, nodes }, writes)?.answer)
-}
-
 fn reserve_share(
     asked: Own<ReserveShare>,
     state: &mut WriterState,
@@ -369,7 +325,7 @@ fn reserve_share(
             let nodes = if nodes.is_empty() { own } else { &nodes };
             let account = share.account.as_ref();
             let asked = AskedShare { account, nodes, groups: share.groups };
-            share.groups = shares.decide(directory, wall_clock(), &asked)?;
+            share.groups = shares.decide(wall_clock(), &asked)?;
         }
     }
     let is_new = held.is_none() && share.aggregation_entries > 0;

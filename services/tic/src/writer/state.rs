@@ -9,7 +9,6 @@ use fabricast_store::StoreError;
 
 use crate::clock::wall_clock;
 use crate::domain::collectives::CollectiveAllocations;
-use crate::domain::jobs::{Down, JobAllocations};
 use crate::domain::mgids::MgidAllocations;
 use crate::domain::route_terms::RouteTerms;
 use crate::domain::shares::JobShares;
@@ -27,7 +26,6 @@ use crate::writer::goes_on_without_space;
 pub(crate) struct WriterState {
     pub(crate) directory: Directory,
     pub(crate) mgids: MgidAllocations,
-    pub(crate) jobs: JobAllocations,
     pub(crate) shares: JobShares,
     pub(crate) collectives: CollectiveAllocations,
     pub(crate) route_terms: RouteTerms,
@@ -55,7 +53,7 @@ impl WriterState {
         request: R,
         writes: &mut BatchWrites,
     ) -> Result<Decided<R::Answer>, WriteError> {
-        let Self { directory, mgids, jobs, shares, collectives, .. } = self;
+        let Self { directory, mgids, shares, collectives, .. } = self;
         let choose_trees = |command: &mut Command| collectives.choose_trees(command);
         let choose_mgid = &mut |group: &NewGroup<'_>| mgids.choose(group);
         let decision = decide(directory, wall_clock(), request, choose_trees, choose_mgid)?;
@@ -65,18 +63,12 @@ impl WriterState {
         mgids.applied(&decision.changes);
         for change in &decision.changes {
             directory.apply(change);
-            jobs.applied(change);
             shares.applied(change);
             collectives.applied(change, &mut writes.puts);
             writes.puts.insert(keys::record(change), change.encode());
         }
         writes.changes.extend(decision.changes);
         Ok(Decided { answer: decision.answer, revision: decision.revision })
-    }
-
-    /// Everything that no job can use now, whatever the records of nodes say.
-    pub(crate) fn down(&self) -> Down {
-        Down { elements: self.records.failed(), nodes: self.liveness.contacts.silent() }
     }
 
     /// Notes that the batch is durable.
@@ -89,8 +81,7 @@ impl WriterState {
     pub(crate) fn roll_back(&mut self) {
         self.directory = self.records.read(Directory::clone);
         self.mgids.start_over(&self.directory);
-        self.jobs.start_over();
-        self.shares.start_over();
+        self.shares.start_over(&self.directory);
         self.collectives.roll_back();
         self.route_terms.roll_back();
     }
@@ -99,8 +90,7 @@ impl WriterState {
     pub(crate) fn start_over(&mut self, loaded: Loaded) {
         let Loaded { directory, route_term, collectives, .. } = loaded;
         self.mgids.start_over(&directory);
-        self.jobs.start_over();
-        self.shares.start_over();
+        self.shares.start_over(&directory);
         self.collectives.start_over(collectives);
         self.route_terms.start_over(route_term);
         self.directory = directory;

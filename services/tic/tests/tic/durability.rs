@@ -147,16 +147,16 @@ impl Store for Failing {
             self.had_no_space.fetch_add(1, Ordering::SeqCst);
             return Err(StoreError::NoSpace);
         }
-        let is_choices = |key: &[u8]| key.starts_with(b"tic/redo/choices/");
+        let less = |good: u32| good.checked_sub(1);
+        let is_good = self.good.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
+        let is_choices = |key: &[u8]| key.starts_with(b"tic/choice");
         let of_choices = txn.ops.iter().any(|op| match op {
             Op::Put { key, .. } | Op::Delete { key } => is_choices(key),
             Op::DeletePrefix { prefix } => is_choices(prefix),
         });
-        while of_choices && self.mode.load(Ordering::SeqCst) == KEEPS_CHOICES {
+        while !is_good && of_choices && self.mode.load(Ordering::SeqCst) == KEEPS_CHOICES {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        let less = |good: u32| good.checked_sub(1);
-        let is_good = self.good.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
         if is_good || [WORKS, IS_FULL, KEEPS_CHOICES].contains(&mode) {
             return self.inner.txn(txn).await;
         }
@@ -323,6 +323,45 @@ async fn joins_do_not_wait_for_a_report_of_choices() {
     store.set(WORKS);
     report.await.unwrap().unwrap();
     assert_eq!(roots(&tic).await, [7; 2_500]);
+}
+
+/// Otherwise the next route service would go on from choices that are not the last.
+#[tokio::test]
+async fn the_next_route_service_reads_what_the_report_before_it_leaves() {
+    let store = Failing::new();
+    let tic = Tic::on_store(Arc::<Failing>::clone(&store)).await;
+    tic.register(0).await;
+    let mut client = choices::client(&tic.address);
+    for kept in [true, false] {
+        let term = choices::acquire(&tic).await;
+        let root = u32::try_from(term).unwrap();
+        let mut report = large_report(1, root);
+        report.fence = Some(v1::Fence { term, generation: 1 });
+        // The log has two parts, the second with the mark; then it is carried out.
+        store.good.store(if kept { 2 } else { 1 }, Ordering::SeqCst);
+        store.set(KEEPS_CHOICES);
+        let reported = tokio::spawn({
+            let mut client = client.clone();
+            async move { client.record_route_choices(tokio_stream::once(report)).await }
+        });
+        while store.good.load(Ordering::SeqCst) > 0 {
+            tokio::task::yield_now().await;
+        }
+        choices::acquire(&tic).await;
+        let list = v1::ListRouteChoicesRequest::default();
+        let mut listing = tokio::spawn({
+            let mut client = client.clone();
+            async move { client.list_route_choices(list).await }
+        });
+        let waited = tokio::time::timeout(Duration::from_millis(100), &mut listing).await;
+        assert!(waited.is_err(), "it waits for the report");
+        store.set(WORKS);
+        assert_eq!(reported.await.unwrap().is_ok(), kept);
+        let listed = listing.await.unwrap().unwrap().into_inner();
+        let found = listed.choices.first().map(|one| one.trees[0].root);
+        assert_eq!(found, Some(1), "only the first was durable");
+    }
+    client.list_route_choices(v1::ListRouteChoicesRequest::default()).await.unwrap();
 }
 
 #[tokio::test]

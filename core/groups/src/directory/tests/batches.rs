@@ -159,7 +159,7 @@ fn a_job_ends_with_all_its_groups_and_with_no_other() {
         form("d", &[1]),
     ];
     tic.run(&batch("r", groups)).unwrap();
-    let some = DeleteJobGroups { most: 1, ..teardown("t", "j", 5) };
+    let some = DeleteJobGroups { most: 2, ..teardown("t", "j", 5) };
     let answer = tic.run(&Command::DeleteJobGroups(some.clone())).unwrap();
     let ended = JobEnd { groups: 1, memberships: 2 };
     assert_eq!(answer, Answer::JobGroupsDeleted { ended, done: None });
@@ -178,4 +178,24 @@ fn a_job_ends_with_all_its_groups_and_with_no_other() {
     assert!(matches!(unknown, Refusal::UnknownJob { .. }));
     let reused = tic.run(&Command::DeleteJobGroups(teardown("t", "k", 9))).unwrap_err();
     assert!(matches!(reused, Refusal::RequestIdReused { .. }));
+}
+
+#[test]
+fn a_large_group_of_a_job_is_taken_apart_in_several_decisions() {
+    let mut tic = Tic::with_nodes(3);
+    let groups = vec![of_job("a", "j", &[0, 1, 2]), of_job("b", "j", &[2])];
+    tic.run(&batch("r", groups)).unwrap();
+    let (mut ended, mut steps) = (JobEnd::default(), Vec::new());
+    loop {
+        let step = DeleteJobGroups { most: 2, ended, ..teardown("t", "j", 5) };
+        let answer = tic.run(&Command::DeleteJobGroups(step)).unwrap();
+        let Answer::JobGroupsDeleted { ended: now, done } = answer else { panic!("{answer:?}") };
+        tic.check();
+        steps.push((now.groups, now.memberships));
+        ended = now;
+        if done.is_some() {
+            break;
+        }
+    }
+    assert_eq!(steps, [(0, 2), (1, 3), (2, 4)]);
 }
