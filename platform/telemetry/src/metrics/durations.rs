@@ -6,7 +6,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 /// Upper bounds of the buckets, in seconds.
-pub(super) const BUCKETS: [f64; 8] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0];
+pub(super) const BUCKETS: [f64; 9] = [0.001, 0.003, 0.01, 0.03, 0.05, 0.1, 0.3, 1.0, 10.0];
 
 /// Times of one kind of work.
 #[derive(Clone, Debug)]
