@@ -1,6 +1,5 @@
 //! Calls that are made as fast as can be, and joins that are measured beside them.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,7 +13,7 @@ use fabricast_rpc::{Channel, reason_of};
 use prost::bytes::Bytes;
 use prost_reflect::{DynamicMessage, MethodDescriptor};
 use serde_json::Value;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tonic::client::Grpc;
 use tonic::{Code, Request, Status};
 
@@ -22,7 +21,7 @@ use super::messages::{deep, large};
 use crate::calls::encoded;
 
 /// Connections of the attacker.
-const CONNECTIONS: usize = 4;
+pub(super) const CONNECTIONS: usize = 4;
 /// Calls of one connection that are open at a time.
 const OPEN: usize = 4;
 /// Messages of a call that differ in their names.
@@ -111,9 +110,52 @@ impl Joins {
     }
 }
 
+/// Threads of the lowest priority, as if they ran on another machine; their tasks end with them.
+pub(super) struct Threads(Option<Runtime>);
+
+impl Threads {
+    pub(super) fn start() -> Self {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .on_thread_start(|| {
+                // In Linux each thread has a priority of its own.
+                let lowered = rustix::process::setpriority_process(None, 19);
+                lowered.expect("it may be lowered");
+            })
+            .enable_all()
+            .build()
+            .expect("threads can be had");
+        Self(Some(runtime))
+    }
+
+    pub(super) fn handle(&self) -> &Handle {
+        self.0.as_ref().expect("it is taken at the end only").handle()
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // Nobody may wait for a runtime within another one.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A call that is made again and again, and its requests.
+pub(super) struct Target {
+    pub(super) method: MethodDescriptor,
+    /// Short requests. The first one is what long ones are made from.
+    pub(super) requests: Vec<Value>,
+    /// Fields that each connection adds to its requests; none if there are none here.
+    pub(super) of_connections: Vec<Value>,
+    /// A stream of answers is given up after its first message, to begin another.
+    pub(super) gives_up_streams: bool,
+}
+
 /// One call, made from several connections.
 pub(super) struct Attack {
-    runtime: Runtime,
+    threads: Threads,
     counts: Arc<Counts>,
     begun: Instant,
     bytes: usize,
@@ -133,18 +175,36 @@ pub(super) struct Attacked {
     joins: Joins,
 }
 
-/// Makes a call, and reads its answers.
-async fn call(channel: Channel, method: MethodDescriptor, message: Bytes) -> Result<(), Status> {
-    let mut client = Grpc::new(channel);
-    client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
-    let service = method.parent_service();
-    let path = format!("/{}/{}", service.full_name(), method.name()).parse().expect("a path");
-    let count = if method.is_client_streaming() { 4 } else { 1 };
-    let requests = tokio_stream::iter((0..count).map(move |_| message.to_vec()));
-    let answers = client.streaming(Request::new(requests), path, BytesCodec).await?;
-    let mut answers = answers.into_inner();
-    while answers.message().await?.is_some() {}
-    Ok(())
+/// A connection, and the call that is made on it.
+#[derive(Clone)]
+struct Connection {
+    channel: Channel,
+    method: MethodDescriptor,
+    /// Encoded fields that end each of its requests.
+    own_fields: Vec<u8>,
+    gives_up_streams: bool,
+}
+
+impl Connection {
+    /// Makes the call, and reads its answers.
+    async fn call(self, message: Bytes) -> Result<(), Status> {
+        let Self { channel, method, own_fields, gives_up_streams } = self;
+        let mut client = Grpc::new(channel);
+        client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+        let service = method.parent_service();
+        let path = format!("/{}/{}", service.full_name(), method.name()).parse().expect("a path");
+        let count = if method.is_client_streaming() { 4 } else { 1 };
+        let request = move |_| [&message[..], &own_fields[..]].concat();
+        let requests = tokio_stream::iter((0..count).map(request));
+        let answers = client.streaming(Request::new(requests), path, BytesCodec).await?;
+        let mut answers = answers.into_inner();
+        while answers.message().await?.is_some() {
+            if gives_up_streams && method.is_server_streaming() {
+                break;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// True if a message was refused for its length.
@@ -156,36 +216,33 @@ fn is_too_long(status: &Status) -> bool {
 
 impl Attack {
     /// Finds the largest message that is not refused for its length. Half of the calls have it, the
-    /// others the one that it was made from, whose answer may be long.
+    /// others those that it was made from, whose answers may be long.
     pub(super) async fn begin(
+        threads: Threads,
         channel: impl Fn() -> Channel,
-        method: &MethodDescriptor,
-        base: &Value,
+        target: &Target,
     ) -> Self {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(2)
-            .on_thread_start(|| {
-                // In Linux each thread has a priority of its own.
-                let lowered = rustix::process::setpriority_process(None, 19);
-                lowered.expect("it may be lowered");
-            })
-            .enable_all()
-            .build()
-            .expect("threads can be had");
-        let channels: Vec<Channel> = {
-            let _runtime = runtime.enter();
-            (0..CONNECTIONS).map(|_| channel()).collect()
+        let input = target.method.input();
+        let connections: Vec<Connection> = {
+            let _entered = threads.handle().enter();
+            let encode = |fields| encoded(&input, fields);
+            let connect = |at: usize| Connection {
+                channel: channel(),
+                method: target.method.clone(),
+                own_fields: target.of_connections.get(at).map(encode).unwrap_or_default(),
+                gives_up_streams: target.gives_up_streams,
+            };
+            (0..CONNECTIONS).map(connect).collect()
         };
-        let input = method.input();
-        let bytes = encoded(&input, base);
-        let base = DynamicMessage::decode(input, &*bytes).expect("it was just encoded");
-        let short = Bytes::from(bytes);
+        let short = target.requests.iter().map(|request| encoded(&input, request).into());
+        let short: Vec<Bytes> = short.collect();
+        let base = DynamicMessage::decode(input, &*short[0]).expect("it was just encoded");
         let mut message = Bytes::new();
         for size in SIZES {
             // The last element goes beyond.
             message = large(&base, size - (size >> 6), 0).into();
-            let made = call(channels[0].clone(), method.clone(), message.clone());
-            let made = runtime.spawn(tokio::time::timeout(5 * LONGEST, made)).await;
+            let made = connections[0].clone().call(message.clone());
+            let made = threads.handle().spawn(tokio::time::timeout(5 * LONGEST, made)).await;
             if !matches!(&made, Ok(Ok(Err(status))) if is_too_long(status)) {
                 break;
             }
@@ -195,22 +252,21 @@ impl Attack {
         let mut variants: Vec<Bytes> = (1..VARIANTS).map(variant).collect();
         variants.push(message);
         variants.extend(deep(&base, bytes, 0).map(Bytes::from));
-        let begun = Instant::now();
-        let attack = Self { runtime, counts: Arc::default(), begun, bytes };
+        let attack = Self { threads, counts: Arc::default(), begun: Instant::now(), bytes };
         for at in 0..OPEN {
-            let messages = if at % 2 == 0 { &variants[..] } else { std::slice::from_ref(&short) };
-            channels.iter().for_each(|channel| attack.go_on(channel, method, messages));
+            let messages = if at % 2 == 0 { &variants } else { &short };
+            connections.iter().for_each(|connection| attack.go_on(connection, messages));
         }
         attack
     }
 
     /// Makes the call again and again, with one message after the other.
-    fn go_on(&self, channel: &Channel, method: &MethodDescriptor, messages: &[Bytes]) {
-        let (channel, method) = (channel.clone(), method.clone());
+    fn go_on(&self, connection: &Connection, messages: &[Bytes]) {
+        let connection = connection.clone();
         let (messages, counts) = (messages.to_vec(), Arc::clone(&self.counts));
-        self.runtime.spawn(async move {
+        self.threads.handle().spawn(async move {
             for message in messages.iter().cycle() {
-                let made = call(channel.clone(), method.clone(), message.clone());
+                let made = connection.clone().call(message.clone());
                 let made = tokio::time::timeout(LONGEST, made).await;
                 let is_refused = matches!(&made, Ok(Err(_)));
                 let count = if is_refused { &counts.refused } else { &counts.answered };
@@ -226,9 +282,7 @@ impl Attack {
         };
         let Self { counts, bytes, .. } = &self;
         let (answered_per_s, refused_per_s) = (per_s(&counts.answered), per_s(&counts.refused));
-        let bytes = *bytes;
-        self.runtime.shutdown_background();
-        Attacked { bytes, answered_per_s, refused_per_s, joins }
+        Attacked { bytes: *bytes, answered_per_s, refused_per_s, joins }
     }
 }
 
@@ -237,7 +291,7 @@ impl Attacked {
         self.joins.percentile(99)
     }
 
-    /// The cells of its row.
+    /// Cells of its row.
     pub(super) fn cells(&self) -> String {
         let Self { bytes, answered_per_s, refused_per_s, joins } = self;
         let ms = |percent| joins.percentile(percent).as_secs_f64() * 1_000.0;
@@ -245,11 +299,5 @@ impl Attacked {
         format!(
             "{bytes} | {answered_per_s:.0} | {refused_per_s:.0} | {count} | {p50:.1} | {p99:.1}"
         )
-    }
-}
-
-impl fmt::Display for Attacked {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.cells())
     }
 }

@@ -14,10 +14,16 @@ two seconds, as often as it can, from 16 tasks on 4 connections: half of them se
 accepted (its lists are as long as fit), half a short one. Beside it a tenant joins and leaves groups through an
 operating agent, one after the other; the times are those of the joins. The cluster has a process for each part,
 certificates, 96 nodes and 2 000 groups, all on one machine; the caller's threads have the lowest priority there.
+
+The role `process` has no certificate: it is a process at the socket of the operating agent that the joins go
+through, attached four times, as members of one group of its tenant. Its short messages and contributions have
+1 MiB, the longest that there may be, and it gives up a stream after the first message, to begin another. The last
+column counts the decisions of the TIC's writer, which makes one after the other, that took more than 50 ms of
+processor time, from the beginning of the calls until joins are quick again; the run fails if there is one.
 Written by `cargo xtask fairness`.
 
-| call | role | message, bytes | calls/s | refused/s | joins | p50, ms | p99, ms |
-| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |
+| call | role | message, bytes | calls/s | refused/s | joins | p50, ms | p99, ms | decisions > 50 ms |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 ";
 
 /// Fields that tell the elements of a list apart.
