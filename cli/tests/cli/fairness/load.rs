@@ -28,6 +28,10 @@ const OPEN: usize = 4;
 const VARIANTS: usize = 4;
 /// Timeout of a call; one that waits for something is made anew.
 const LONGEST: Duration = Duration::from_secs(1);
+/// Timeout of a join or leave that is refused again and again.
+const REFUSED_TIMEOUT: Duration = Duration::from_secs(10);
+/// Interval between two attempts of one that is refused.
+const REFUSED_INTERVAL: Duration = Duration::from_millis(5);
 /// Sizes of messages, of which the largest that is accepted is sent.
 const SIZES: [usize; 17] = {
     let mut sizes = [64 << 20; 17];
@@ -45,17 +49,24 @@ pub(super) struct Victim {
     client: OperatingAgentServiceClient<Channel>,
     /// Number of the next group.
     group: u64,
+    /// Number of joins and leaves that were refused.
+    refused: u64,
 }
 
-/// Times of joins, in order of their length.
-pub(super) struct Joins(Vec<Duration>);
+/// Joins of some time.
+pub(super) struct Joins {
+    /// In order of their length.
+    times: Vec<Duration>,
+    /// Number of attempts to join or leave that were refused.
+    refused: u64,
+}
 
 impl Victim {
     pub(super) fn connect(address: String, channel: Channel) -> Self {
-        Self { address, client: OperatingAgentServiceClient::new(channel), group: 0 }
+        Self { address, client: OperatingAgentServiceClient::new(channel), group: 0, refused: 0 }
     }
 
-    /// Joins a group and leaves it.
+    /// Joins a group and leaves it. The time of a join that is refused is that of all attempts.
     async fn join(&mut self) -> Duration {
         self.group += 1;
         let (node, group, process) = ("node002", format!("victim/{}", self.group), "p");
@@ -66,28 +77,38 @@ impl Victim {
             ..Default::default()
         };
         let begun = Instant::now();
-        let joined = self.client.join_group(join).await;
+        while let Err(status) = self.client.join_group(join.clone()).await {
+            self.refused(&status, begun).await;
+        }
         let elapsed = begun.elapsed();
-        joined.unwrap_or_else(|status| panic!("a join fails: {status}"));
         let leave = OperatingAgentServiceLeaveGroupRequest {
             node: node.to_owned(),
             group,
             process: process.to_owned(),
             ..Default::default()
         };
-        let left = self.client.leave_group(leave).await;
-        left.unwrap_or_else(|status| panic!("a leave fails: {status}"));
+        let begun = Instant::now();
+        while let Err(status) = self.client.leave_group(leave.clone()).await {
+            self.refused(&status, begun).await;
+        }
         elapsed
+    }
+
+    /// Counts a refusal, and waits until the next attempt.
+    async fn refused(&mut self, status: &Status, begun: Instant) {
+        assert!(begun.elapsed() < REFUSED_TIMEOUT, "refused again and again: {status}");
+        self.refused += 1;
+        tokio::time::sleep(REFUSED_INTERVAL).await;
     }
 
     pub(super) async fn join_for(&mut self, time: Duration) -> Joins {
         let until = Instant::now() + time;
-        let mut times = Vec::new();
+        let (mut times, before) = (Vec::new(), self.refused);
         while Instant::now() < until {
             times.push(self.join().await);
         }
         times.sort_unstable();
-        Joins(times)
+        Joins { times, refused: self.refused - before }
     }
 
     /// Waits until joins are as quick as without load; false if they stay slow.
@@ -105,8 +126,8 @@ impl Victim {
 
 impl Joins {
     fn percentile(&self, percent: usize) -> Duration {
-        let at = (self.0.len() * percent).div_ceil(100).max(1) - 1;
-        self.0.get(at).copied().unwrap_or(Duration::MAX)
+        let at = (self.times.len() * percent).div_ceil(100).max(1) - 1;
+        self.times.get(at).copied().unwrap_or(Duration::MAX)
     }
 }
 
@@ -291,11 +312,16 @@ impl Attacked {
         self.joins.percentile(99)
     }
 
+    /// Number of attempts to join or leave that were refused.
+    pub(super) fn refused_joins(&self) -> u64 {
+        self.joins.refused
+    }
+
     /// Cells of its row.
     pub(super) fn cells(&self) -> String {
         let Self { bytes, answered_per_s, refused_per_s, joins } = self;
         let ms = |percent| joins.percentile(percent).as_secs_f64() * 1_000.0;
-        let (count, p50, p99) = (joins.0.len(), ms(50), ms(99));
+        let (count, p50, p99) = (joins.times.len(), ms(50), ms(99));
         format!(
             "{bytes} | {answered_per_s:.0} | {refused_per_s:.0} | {count} | {p50:.1} | {p99:.1}"
         )

@@ -19,8 +19,8 @@ The role `process` has no certificate: it is a process at the socket of the oper
 through, attached four times, as members of one group of its tenant. Its short messages and contributions have
 1 MiB, the longest that there may be, and it gives up a stream after the first message, to begin another. The last
 column counts the decisions of the TIC's writer, which makes one after the other, that took more than 50 ms of
-processor time, from the beginning of the calls until joins are quick again; the run fails if there is one.
-Written by `cargo xtask fairness`.
+processor time, from the beginning of the calls until joins are quick again. The run fails if there is one, or if
+a join was refused. Written by `cargo xtask fairness`.
 
 | call | role | message, bytes | calls/s | refused/s | joins | p50, ms | p99, ms | decisions > 50 ms |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
