@@ -255,7 +255,7 @@ impl Attack {
             };
             (0..CONNECTIONS).map(connect).collect()
         };
-        let short = target.requests.iter().map(|request| encoded(&input, request).into());
+        let short = target.requests.iter().map(|request| Bytes::from(encoded(&input, request)));
         let short: Vec<Bytes> = short.collect();
         let base = DynamicMessage::decode(input, &*short[0]).expect("it was just encoded");
         let mut message = Bytes::new();
