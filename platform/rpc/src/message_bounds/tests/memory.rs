@@ -9,7 +9,6 @@ use prost::Message;
 
 use super::super::scan::{Bounds, FACTOR, Scanner};
 use super::super::sizes::{Content, MESSAGES};
-use super::framed;
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
@@ -20,6 +19,15 @@ const ALONE: &str = "FABRICAST_TEST_MEASURES_MEMORY";
 const LENGTH: usize = 16 << 10;
 /// Bytes that a message itself may take, without lists.
 const OWN: usize = 2_048;
+/// Bytes of the longest message that a service accepts.
+const LONGEST: usize = 64 << 20;
+/// Calls of which the longest message is measured: those that take the most for their bytes.
+const LONGEST_MEASURED: usize = 3;
+/// Bytes in memory of elements that the longest messages have. Shorter ones take no more memory in
+/// all, but there are so many that a decoder without optimization takes long.
+const LARGE_ELEMENT: usize = 256;
+/// A field that nobody knows.
+const UNKNOWN: u32 = 1_000;
 
 /// Decodes a message and drops it.
 type Decode = fn(&[u8]) -> bool;
@@ -132,32 +140,76 @@ fn holds_lists(message: usize, depth: usize) -> bool {
         })
 }
 
-/// Most bytes of memory for each byte that a call is charged with, and the number of messages that
-/// were taken.
-fn worst(path: &str, decode: Decode) -> (f64, usize) {
+/// A message that was taken.
+struct Measured {
+    /// Bytes of memory for each byte that it is charged with.
+    ratio: f64,
+    /// Bytes of its lists and texts, as they are counted.
+    kept: usize,
+}
+
+/// Decodes a message; `None` if it is refused before.
+fn measure(path: &str, decode: Decode, message: &[u8]) -> Option<Measured> {
+    let request = MESSAGES.requests[path].message;
+    let mut scanner = Scanner::new(&MESSAGES, request, Bounds::of(path));
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    let head = [&[0], &length[..]].concat();
+    [&head[..], message].into_iter().try_for_each(|part| scanner.read(part)).ok()?;
+    let before = ALLOCATOR.current_usage();
+    ALLOCATOR.reset_peak_usage();
+    assert!(decode(message), "{path}: {:?}", &message[..message.len().min(20)]);
+    let peak = ALLOCATOR.peak_usage() - before + message.len();
+    let (peak, held) = (peak.saturating_sub(OWN), scanner.held());
+    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+    let ratio = peak as f64 / held as f64;
+    Some(Measured { ratio, kept: scanner.kept() })
+}
+
+/// Messages of one call.
+struct Measurements {
+    path: String,
+    decode: Decode,
+    /// Number of messages that were taken.
+    taken: usize,
+    /// Most bytes of memory for each byte that one was charged with.
+    worst: f64,
+    /// The same of messages that repeat one large element; 0 if there are none.
+    worst_of_element: f64,
+    element: Vec<u8>,
+}
+
+/// Measures messages of a call with the shortest elements in its lists.
+fn measure_short(path: &str, decode: Decode) -> Measurements {
     let path = format!("/fabricast.v1.{path}");
     let request = MESSAGES.requests[&path].message;
-    let (mut worst, mut taken) = (0_f64, 0);
-    let counts = [1, 5, 1_025, 4_097];
-    for shape in counts.into_iter().flat_map(|count| shapes(request, count, 0)) {
+    let (taken, worst, worst_of_element, element) = (0, 0.0, 0.0, Vec::new());
+    let mut call = Measurements { path, decode, taken, worst, worst_of_element, element };
+    let shapes = |count| shapes(request, count, 0).into_iter().map(move |shape| (count, shape));
+    for (count, shape) in [1, 5, 1_025, 4_097].into_iter().flat_map(shapes) {
         for times in BTreeSet::from([1, (LENGTH / shape.len().max(1)).max(1)]) {
-            let message = shape.repeat(times);
-            let mut scanner = Scanner::new(&MESSAGES, request, Bounds::of(&path));
-            if scanner.read(&framed(&message)).is_err() {
-                continue;
+            let measured = measure(&call.path, decode, &shape.repeat(times));
+            let Some(Measured { ratio, kept }) = measured else { continue };
+            call.taken += 1;
+            call.worst = call.worst.max(ratio);
+            let is_large = count == 1 && kept / times >= LARGE_ELEMENT;
+            if is_large && ratio > call.worst_of_element {
+                (call.worst_of_element, call.element) = (ratio, shape.clone());
             }
-            let before = ALLOCATOR.current_usage();
-            ALLOCATOR.reset_peak_usage();
-            assert!(decode(&message), "{path}: {:?}", &message[..message.len().min(20)]);
-            let peak = ALLOCATOR.peak_usage() - before + message.len();
-            let (peak, held) = (peak.saturating_sub(OWN), scanner.held());
-            taken += 1;
-            #[expect(clippy::cast_precision_loss, reason = "a ratio")]
-            let ratio = peak as f64 / held as f64;
-            worst = worst.max(ratio);
         }
     }
-    (worst, taken)
+    call
+}
+
+/// Measures a message of the longest length that takes as much memory as it may: its list has just
+/// made room for twice as many elements. `None` if that are more elements than the call takes.
+fn measure_longest(call: &Measurements) -> Option<Measured> {
+    let each = measure(&call.path, call.decode, &call.element.repeat(4))?.kept / 4;
+    let room = 1_usize << (FACTOR * LONGEST / each.max(1)).ilog2();
+    let mut message = call.element.repeat(room / 2 + 1);
+    // Key and length of the field have six bytes.
+    let rest = LONGEST.checked_sub(message.len() + 6)?;
+    message.extend(part(UNKNOWN, &vec![0; rest]));
+    measure(&call.path, call.decode, &message)
 }
 
 #[test]
@@ -173,16 +225,24 @@ fn no_request_takes_more_than_four_times_the_bytes_that_it_is_charged_with() {
         return;
     }
     let requests = requests();
-    let mut failed = Vec::new();
-    for (path, decode) in &requests {
-        let (ratio, taken) = worst(path, *decode);
-        assert!(taken > 0, "{path}");
-        #[expect(clippy::cast_precision_loss, reason = "a small number")]
-        if ratio > FACTOR as f64 {
-            failed.push(format!("{path}: {ratio:.2}"));
-        }
-    }
+    #[expect(clippy::cast_precision_loss, reason = "a small number")]
+    let most = FACTOR as f64;
+    let mut calls: Vec<_> =
+        requests.iter().map(|(path, decode)| measure_short(path, *decode)).collect();
+    assert!(calls.iter().all(|call| call.taken > 0));
+    let failed = calls.iter().filter(|call| call.worst > most);
+    let failed: Vec<_> = failed.map(|call| format!("{}: {:.2}", call.path, call.worst)).collect();
     assert!(failed.is_empty(), "{failed:?}");
+    calls.retain(|call| call.worst_of_element > 0.0);
+    calls.sort_by(|one, other| other.worst_of_element.total_cmp(&one.worst_of_element));
+    let longest = calls.iter().filter_map(|call| Some((&call.path, measure_longest(call)?)));
+    let longest: Vec<_> = longest.take(LONGEST_MEASURED).collect();
+    assert_eq!(longest.len(), LONGEST_MEASURED);
+    for (path, measured) in longest {
+        let Measured { ratio, kept } = measured;
+        assert!(kept > LONGEST, "{path}: its lists take {kept} bytes only");
+        assert!(ratio <= most, "{path}: {ratio:.2} in a message of {LONGEST} bytes");
+    }
     let is_left_out = |path: &str, request: usize| {
         holds_lists(request, 0) && !requests.iter().any(|(known, _)| path.ends_with(known))
     };
