@@ -20,16 +20,18 @@ use self::known::{DAY, known};
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// Length of a request.
+/// Length of the longest request of most services.
 const LENGTH: usize = 4 << 20;
+/// Length of the longest request of all.
+const LONGEST: usize = 64 << 20;
 /// Bytes that all forbidden calls together may take, in the server and in the clients.
 const MOST: usize = 16 << 20;
 
-/// A frame with a message of [`LENGTH`], in a field that nobody knows.
-fn frame() -> Bytes {
+/// A frame with a message of this length, in a field that nobody knows.
+fn frame(length: usize) -> Bytes {
     let mut message = Vec::new();
     // Its key has two bytes, its length has four.
-    prost::encoding::bytes::encode(1_000, &vec![0_u8; LENGTH - 6], &mut message);
+    prost::encoding::bytes::encode(1_000, &vec![0_u8; length - 6], &mut message);
     let length = u32::try_from(message.len()).unwrap();
     Bytes::from([&[0][..], &length.to_be_bytes(), &message[..]].concat())
 }
@@ -62,7 +64,7 @@ async fn call_at_once(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixty_forbidden_calls_of_four_mebibytes_take_little_memory() {
+async fn sixty_forbidden_calls_of_the_longest_messages_take_little_memory() {
     let ours = Authority::create(OffsetDateTime::now_utc() - DAY, DAY * 3).unwrap();
     let bound = BoundServer::bind(([127, 0, 0, 1], 0).into(), known(&ours, "tic/a")).unwrap();
     let (address, stop) = (bound.address().to_string(), CancellationToken::new());
@@ -72,15 +74,17 @@ async fn sixty_forbidden_calls_of_four_mebibytes_take_little_memory() {
     // The roles whose changes are audited.
     let people = ["admin/a", "reader/r", "tenant-admin/t", "tenant/t"];
     let peers = people.map(|identity| known(&ours, identity).peer(&address).unwrap());
-    let (forbidden, frame) = ("TicService/RegisterNode", frame());
+    let forbidden = "TicService/RegisterNode";
     // Connections are made before anything is measured.
     call_at_once(&peers, 60, forbidden, &Bytes::from_static(&[0; 5])).await;
-    let (codes, taken) = call_at_once(&peers, 60, forbidden, &frame).await;
-    assert_eq!(codes, [Some(Code::PermissionDenied); 60]);
-    assert!(taken <= MOST, "{taken} bytes");
+    for length in [LENGTH, LONGEST] {
+        let (codes, taken) = call_at_once(&peers, 60, forbidden, &frame(length)).await;
+        assert_eq!(codes, [Some(Code::PermissionDenied); 60]);
+        assert!(taken <= MOST, "{taken} bytes beside messages of {length}");
+    }
     // The same bytes are measured if a call is allowed and read.
     let allowed = "AdministrationService/GetServerInfo";
-    let (codes, taken) = call_at_once(&peers, 4, allowed, &frame).await;
+    let (codes, taken) = call_at_once(&peers, 4, allowed, &frame(LENGTH)).await;
     assert_eq!(codes, [None; 4]);
     assert!(taken >= LENGTH, "{taken} bytes");
 }
