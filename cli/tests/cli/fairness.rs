@@ -24,6 +24,7 @@ use fabricast_proto::v1::administration_service_client::AdministrationServiceCli
 use fabricast_rpc::{Access, Bound, Role, access_table};
 use prost_reflect::{DescriptorPool, MethodDescriptor};
 use serde_json::json;
+use tonic::Status;
 
 use crate::calls::{Objects, Place, request};
 use crate::certificates::{Parts, issue};
@@ -293,9 +294,11 @@ async fn measure() {
             let cells = format!("{} | {long}", attacked.cells());
             println!("{name} by {attacker}: {cells}");
             writeln!(rows, "| {name} | {attacker} | {cells} |").unwrap();
-            let refused = attacked.refused_joins();
-            if attacked.p99() > BOUND || refused > 0 || long > 0 {
-                failed.push(format!("{name} by {attacker}: {cells}, {refused} joins refused"));
+            let refused = attacked.refused();
+            if attacked.p99() > BOUND || !refused.is_empty() || long > 0 {
+                let (count, last) = (refused.len(), refused.last().map(Status::message));
+                let refused = format!("{count} joins refused, the last: {last:?}");
+                failed.push(format!("{name} by {attacker}: {cells}; {refused}"));
             }
             let is_new = ADDING.contains(&access.call) || !is_quick;
             cluster = (!is_new).then_some(current);

@@ -28,7 +28,7 @@ const OPEN: usize = 4;
 const VARIANTS: usize = 4;
 /// Timeout of a call; one that waits for something is made anew.
 const LONGEST: Duration = Duration::from_secs(1);
-/// Timeout of a join or leave that is refused again and again.
+/// Time after which a join or leave that is refused again and again is given up.
 const REFUSED_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between two attempts of one that is refused.
 const REFUSED_INTERVAL: Duration = Duration::from_millis(5);
@@ -49,24 +49,26 @@ pub(super) struct Victim {
     client: OperatingAgentServiceClient<Channel>,
     /// Number of the next group.
     group: u64,
-    /// Number of joins and leaves that were refused.
-    refused: u64,
+    /// Refusals of joins and leaves.
+    refused: Vec<Status>,
 }
 
 /// Joins of some time.
 pub(super) struct Joins {
     /// In order of their length.
     times: Vec<Duration>,
-    /// Number of attempts to join or leave that were refused.
-    refused: u64,
+    /// Refusals of joins and leaves.
+    refused: Vec<Status>,
 }
 
 impl Victim {
     pub(super) fn connect(address: String, channel: Channel) -> Self {
-        Self { address, client: OperatingAgentServiceClient::new(channel), group: 0, refused: 0 }
+        let client = OperatingAgentServiceClient::new(channel);
+        Self { address, client, group: 0, refused: Vec::new() }
     }
 
-    /// Joins a group and leaves it. The time of a join that is refused is that of all attempts.
+    /// Joins a group and leaves it. The time of a join that is refused is that of all attempts, up to
+    /// the one with which it is given up.
     async fn join(&mut self) -> Duration {
         self.group += 1;
         let (node, group, process) = ("node002", format!("victim/{}", self.group), "p");
@@ -78,7 +80,9 @@ impl Victim {
         };
         let begun = Instant::now();
         while let Err(status) = self.client.join_group(join.clone()).await {
-            self.refused(&status, begun).await;
+            if !self.repeats(status, begun).await {
+                break;
+            }
         }
         let elapsed = begun.elapsed();
         let leave = OperatingAgentServiceLeaveGroupRequest {
@@ -89,26 +93,28 @@ impl Victim {
         };
         let begun = Instant::now();
         while let Err(status) = self.client.leave_group(leave.clone()).await {
-            self.refused(&status, begun).await;
+            if !self.repeats(status, begun).await {
+                break;
+            }
         }
         elapsed
     }
 
-    /// Counts a refusal, and waits until the next attempt.
-    async fn refused(&mut self, status: &Status, begun: Instant) {
-        assert!(begun.elapsed() < REFUSED_TIMEOUT, "refused again and again: {status}");
-        self.refused += 1;
+    /// Notes a refusal, and waits until the next attempt; false if there is none.
+    async fn repeats(&mut self, status: Status, begun: Instant) -> bool {
+        self.refused.push(status);
         tokio::time::sleep(REFUSED_INTERVAL).await;
+        begun.elapsed() < REFUSED_TIMEOUT
     }
 
     pub(super) async fn join_for(&mut self, time: Duration) -> Joins {
         let until = Instant::now() + time;
-        let (mut times, before) = (Vec::new(), self.refused);
+        let mut times = Vec::new();
         while Instant::now() < until {
             times.push(self.join().await);
         }
         times.sort_unstable();
-        Joins { times, refused: self.refused - before }
+        Joins { times, refused: std::mem::take(&mut self.refused) }
     }
 
     /// Waits until joins are as quick as without load; false if they stay slow.
@@ -312,9 +318,9 @@ impl Attacked {
         self.joins.percentile(99)
     }
 
-    /// Number of attempts to join or leave that were refused.
-    pub(super) fn refused_joins(&self) -> u64 {
-        self.joins.refused
+    /// Refusals of joins and leaves.
+    pub(super) fn refused(&self) -> &[Status] {
+        &self.joins.refused
     }
 
     /// Cells of its row.
