@@ -158,7 +158,7 @@ fn only<T>(ends: Vec<Result<T, CallFailure>>) -> Result<T, Status> {
 }
 
 /// Refuses an empty call, and one that is too long.
-fn check_count(field: &'static str, count: usize) -> Result<(), Status> {
+pub(super) fn check_count(field: &'static str, count: usize) -> Result<(), Status> {
     match count {
         0 => Err(missing(field)),
         count if count > MAX_CALLS => {

@@ -20,10 +20,10 @@ use tonic::{Request, Response, Status, Streaming};
 use tracing::info;
 
 use super::membership_requests::{
-    join, join_all, leave, live_node, read_join, read_leave, read_token,
+    check_count, join, join_all, leave, live_node, read_join, read_leave, read_token,
 };
 use super::operating_agent::{AnswerStream, first_message};
-use super::status::{missing, not_a_member, shutting_down, tic_refusal};
+use super::status::{not_a_member, shutting_down, tic_refusal};
 use crate::agent::Agent;
 use crate::collectives::switch_bytes;
 use crate::links::member_handle::{Ended, MemberHandle, Messages};
@@ -262,12 +262,10 @@ impl ProcessService for ProcessServer {
         let call = self.session(&request, request.get_ref().session)?;
         let v1::ReserveMembersRequest { group, processes, .. } = request.into_inner();
         permitted_group(&call.session, &group)?;
-        if processes.is_empty() {
-            return Err(missing("processes"));
-        }
+        check_count("processes", processes.len())?;
         let read = |wanted: &v1::LocalProcess| self.process(&wanted.node, &wanted.process);
         let processes: Vec<ProcessId> = processes.iter().map(read).collect::<Result<_, _>>()?;
-        call.session.reserve(processes.iter().cloned());
+        call.session.reserve(&processes)?;
         let agent = Arc::clone(&self.agent);
         let session = Arc::clone(&call.session);
         let join = async move { join_in_order(&agent, &session, &group, &processes).await };

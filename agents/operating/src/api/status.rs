@@ -203,6 +203,7 @@ impl From<SessionError> for Status {
             SessionError::Unknown
             | SessionError::NotYours
             | SessionError::TooMany
+            | SessionError::TooManyReserved
             | SessionError::PredecessorNotEnded => reason.status(text, &[]),
         }
     }

@@ -5,13 +5,13 @@
 //!   waits until all memberships of the predecessor have ended.
 //! - SESSION-2: a join that a process began before it died ends with its session, too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fabricast_groups::names::{GroupName, NodeName, ProcessName, RequestId};
-use fabricast_groups::operating::LeaveCall;
+use fabricast_groups::operating::{LeaveCall, Membership};
 use fabricast_groups::token::JobToken;
 use fabricast_rpc::{Backoff, Reason, request_id};
 use parking_lot::Mutex;
@@ -30,6 +30,8 @@ use crate::tic::membership_calls::MembershipCalls;
 
 /// Processes attached at one time.
 const MAX_SESSIONS: usize = 16_384;
+/// Processes that one session may have reserved.
+const MAX_RESERVED: usize = 65_536;
 /// A process waits this long for the end of a predecessor of its name.
 const PREDECESSOR_TIMEOUT: Duration = Duration::from_secs(8);
 
@@ -53,7 +55,7 @@ pub(crate) struct Session {
     /// Token of the process's job, for the groups that it joins; set when it has attached.
     pub(crate) job_token: OnceLock<JobToken>,
     /// Processes that are to attach before this session ends.
-    reserved: Mutex<Vec<ProcessId>>,
+    reserved: Mutex<BTreeSet<ProcessId>>,
 }
 
 /// All sessions; clones share them.
@@ -102,6 +104,8 @@ pub(crate) enum SessionError {
     Attached { node: NodeName, process: ProcessName },
     #[error("{MAX_SESSIONS} processes are attached already")]
     TooMany,
+    #[error("processes: a session reserves at most {MAX_RESERVED}")]
+    TooManyReserved,
     #[error("the memberships of a process of this name that died have not ended yet")]
     PredecessorNotEnded,
 }
@@ -113,7 +117,7 @@ impl SessionError {
             Self::NotYours => Reason::SessionNotYours,
             Self::ForeignName { .. } => Reason::NotPermitted,
             Self::Attached { .. } => Reason::ProcessAttached,
-            Self::TooMany => Reason::LimitReached,
+            Self::TooMany | Self::TooManyReserved => Reason::LimitReached,
             Self::PredecessorNotEnded => Reason::PeerUnavailable,
         }
     }
@@ -134,8 +138,18 @@ impl Drop for Attached {
 
 impl Session {
     /// Notes processes that are to attach before this session ends.
-    pub(crate) fn reserve(&self, processes: impl IntoIterator<Item = ProcessId>) {
-        self.reserved.lock().extend(processes);
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::TooManyReserved`]; then none of them is noted.
+    pub(crate) fn reserve(&self, processes: &[ProcessId]) -> Result<(), SessionError> {
+        let mut reserved = self.reserved.lock();
+        let more = processes.iter().filter(|process| !reserved.contains(*process)).count();
+        if reserved.len() + more > MAX_RESERVED {
+            return Err(SessionError::TooManyReserved);
+        }
+        reserved.extend(processes.iter().cloned());
+        Ok(())
     }
 }
 
@@ -227,18 +241,17 @@ impl Sessions {
     async fn end(self, session: Arc<Session>) {
         session.calls.close();
         session.calls.wait().await;
-        let mut gone = vec![session.process.clone()];
-        gone.append(&mut session.reserved.lock());
+        let mut gone = std::mem::take(&mut *session.reserved.lock());
+        gone.insert(session.process.clone());
         let mut backoff = Backoff::default();
         loop {
-            let leaves = |process: &ProcessId| self.leaves(process, &session);
-            let all: Vec<_> = gone.iter().flat_map(leaves).collect();
+            let all = self.leaves(&gone, &session);
             if all.is_empty() {
                 break;
             }
             // The memberships show which leaves have failed.
             let _ = self.0.calls.leave_many(all).await;
-            if gone.iter().any(|process| !leaves(process).is_empty()) {
+            if !self.leaves(&gone, &session).is_empty() {
                 tokio::time::sleep(backoff.next_delay()).await;
             }
         }
@@ -247,23 +260,36 @@ impl Sessions {
         info!(%node, %process, "process detached");
     }
 
-    /// One leave for each group that a process is a member of, if the ending session may use it and
-    /// no other session in which the process is attached may.
-    fn leaves(&self, process: &ProcessId, ending: &Session) -> Vec<(NodeName, LeaveCall)> {
+    /// One leave for each membership of processes that are gone, if the ending session may use its
+    /// group and no other session in which the process is attached may.
+    fn leaves(&self, gone: &BTreeSet<ProcessId>, ending: &Session) -> Vec<(NodeName, LeaveCall)> {
+        let held = self.memberships(gone);
         let table = self.0.table.lock();
-        let attached = table.numbers.get(process).and_then(|number| table.sessions.get(number));
-        let attached = attached.filter(|other| other.number != ending.number).cloned();
-        drop(table);
-        let is_left = |group: &GroupName| {
+        let is_left = |(process, group): &(ProcessId, GroupName)| {
             let may_use = |session: &Session| session.owner.caller.owns_group(group.as_str());
-            may_use(ending) && !attached.as_deref().is_some_and(may_use)
+            let attached = table.numbers.get(process).and_then(|number| table.sessions.get(number));
+            let attached = attached.filter(|other| other.number != ending.number);
+            may_use(ending) && !attached.is_some_and(|other| may_use(other))
         };
-        let leave = |group| {
+        let leave = |((node, process), group)| {
             let request_id = RequestId::new(&request_id()).ok()?;
-            let (node, process) = process.clone();
             Some((node, LeaveCall { request_id, group, process }))
         };
-        self.groups(process).into_iter().filter(is_left).filter_map(leave).collect()
+        held.into_iter().filter(is_left).filter_map(leave).collect()
+    }
+
+    /// The memberships of some processes.
+    fn memberships(&self, processes: &BTreeSet<ProcessId>) -> Vec<(ProcessId, GroupName)> {
+        let nodes: BTreeSet<&NodeName> = processes.iter().map(|(node, _)| node).collect();
+        let of_node = |node: &NodeName| -> Vec<(ProcessId, GroupName)> {
+            let held = self.0.runtime.nodes.read(node, |agent| {
+                let process = |held: &Membership| (node.clone(), held.member.process.clone());
+                let held = agent.memberships().map(|held| (process(held), held.group.clone()));
+                held.filter(|(process, _)| processes.contains(process)).collect()
+            });
+            held.unwrap_or_default()
+        };
+        nodes.into_iter().flat_map(of_node).collect()
     }
 
     /// The groups that a process is a member of.
@@ -316,6 +342,20 @@ mod tests {
         assert!(early.is_err(), "{early:?}");
         drop(call);
         assert_ne!(next.await.unwrap().session.number, number);
+    }
+
+    #[tokio::test]
+    async fn a_session_reserves_a_bounded_number_of_processes() {
+        let test = agent();
+        let attached = test.agent.sessions.attach(named(&test.node, "p0"), user(7)).await.unwrap();
+        let reserved = |count: usize| -> Vec<ProcessId> {
+            (0..count).map(|number| named(&test.node, &format!("r{number}"))).collect()
+        };
+        // The same ones count once.
+        attached.session.reserve(&reserved(MAX_RESERVED)).unwrap();
+        attached.session.reserve(&reserved(MAX_RESERVED)).unwrap();
+        let refused = attached.session.reserve(&reserved(MAX_RESERVED + 1)).unwrap_err();
+        assert_eq!(refused.reason(), Reason::LimitReached);
     }
 
     #[tokio::test]

@@ -67,8 +67,8 @@ impl Victim {
         Self { address, client, group: 0, refused: Vec::new() }
     }
 
-    /// Joins a group and leaves it. The time of a join that is refused is that of all attempts, up to
-    /// the one with which it is given up.
+    /// Joins a group and leaves it. The time of a join that is refused is that of all attempts, the
+    /// last of which succeeds or is given up.
     async fn join(&mut self) -> Duration {
         self.group += 1;
         let (node, group, process) = ("node002", format!("victim/{}", self.group), "p");

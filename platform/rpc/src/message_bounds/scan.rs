@@ -20,7 +20,7 @@ pub(super) const LARGE: [(&str, usize, usize); 4] = [
     ("/fabricast.v1.FabricService/WriteSwitchTables", 8, 128 << 20),
 ];
 /// Most elements of the lists of these calls, as they check themselves once a message is decoded.
-const MOST: [(&str, usize); 7] = [
+const MOST: [(&str, usize); 8] = [
     ("/fabricast.v1.GroupAgentService/RegisterMembers", 10_000),
     ("/fabricast.v1.GroupBatchService/GetMany", 10_000),
     ("/fabricast.v1.GroupBatchService/JoinMany", 10_000),
@@ -28,6 +28,7 @@ const MOST: [(&str, usize); 7] = [
     ("/fabricast.v1.OperatingAgentService/JoinMany", 10_000),
     ("/fabricast.v1.OperatingAgentService/LeaveMany", 10_000),
     ("/fabricast.v1.OperatingAgentService/MeasureOperations", 64),
+    ("/fabricast.v1.ProcessService/ReserveMembers", 10_000),
 ];
 /// Most bytes of a message without lists, as services without a limit of their own accept.
 const LONGEST_WITHOUT_LISTS: usize = 4 << 20;
