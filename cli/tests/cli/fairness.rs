@@ -213,8 +213,14 @@ impl Cluster {
         access: &Access,
         method: &MethodDescriptor,
     ) -> Attacked {
+        // Agents are attacked where the joins are measured, with the node of that one.
+        let is_of_agents = self.parts.address_of(access.service) == self.parts.agents;
         let objects = Objects {
-            node: if role == Role::OperatingAgent { "node003" } else { "node001" },
+            node: match role {
+                Role::OperatingAgent => "node003",
+                _ if is_of_agents => "node002",
+                _ => "node001",
+            },
             group: "acme/1",
             reporter: "attacker",
             endpoint: "node003 HCA-1",
@@ -231,10 +237,9 @@ impl Cluster {
         // The route service itself holds its term.
         let who =
             if access.bound == Bound::Term { role.word().to_owned() } else { certificate(role) };
-        // Agents are attacked where the joins are measured.
-        let address = match self.parts.address_of(access.service) {
-            address if address == self.parts.agents => self.victim.address.clone(),
-            address => address.to_owned(),
+        let address = match is_of_agents {
+            true => self.victim.address.clone(),
+            false => self.parts.address_of(access.service).to_owned(),
         };
         let target = Target {
             method: method.clone(),
