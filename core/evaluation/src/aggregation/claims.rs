@@ -4,7 +4,7 @@ mod entries;
 mod noise;
 mod not_compared;
 
-use fabricast_collectives::{ChoiceTable, Operation, Trade, TreeKind, WidthRange};
+use fabricast_collectives::{Choice, ChoiceTable, Operation, Trade, TreeKind, WidthRange};
 
 use super::figures::{Crossed, Found};
 use super::parameters::{LIMITS, MOST};
@@ -65,7 +65,8 @@ pub(super) fn laws(found: &Found) -> Vec<Law> {
 fn one_size_decides(found: &Found) -> Law {
     let table = ChoiceTable::new(&found.parameters, MOST, &LIMITS);
     let rows = table.rows().iter().filter(|row| row.operation == Operation::AllReduce);
-    let (switches, adapters): (Vec<_>, Vec<_>) = rows.partition(|row| row.kind == TreeKind::Switch);
+    let (switches, adapters): (Vec<&Choice>, Vec<&Choice>) =
+        rows.partition(|row| row.kind == TreeKind::Switch);
     let last = switches.last().map(|row| row.up_to_bytes);
     let text = last.map(|bytes| format!("switch trees up to {bytes} bytes, adapter trees above"));
     Law {

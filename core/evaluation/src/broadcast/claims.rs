@@ -157,7 +157,7 @@ fn reason(one: &Outcome, optimal: &Outcome) -> String {
 /// Groups that share trees with one scheme of ours.
 fn sharing(scheme: Scheme) -> String {
     match scheme {
-        Scheme::Ours { engine: EngineKind::CMr4lmsFixed, programmed } => {
+        Scheme::Ours { engine, programmed } if engine == EngineKind::CMr4lmsFixed => {
             let groups = programmed * RAILS;
             format!(
                 "{groups} groups share {} spanning trees by their MGIDs",
@@ -214,7 +214,7 @@ mod tests {
     fn no_row_of_any_outcome_differs_without_a_reason_of_its_own() {
         let each = Scheme::ALL.into_iter().zip(1u32..).flat_map(|(scheme, place)| {
             Placement::ALL.into_iter().flat_map(move |placement| {
-                super::super::AT_ONCE.map(move |at_once| {
+                AT_ONCE.map(move |at_once| {
                     let sample = Sample::from(vec![f64::from(place); 2]);
                     Outcome {
                         scheme,

@@ -69,9 +69,10 @@ impl JobPlacer {
 
     async fn choose_and_create(&self, asked: PlaceJob) -> Result<JobRecord, WriteError> {
         let PlaceJob { request_id, job, placement, validate_only } = asked;
-        let created = self
-            .records
-            .read(|directory| directory.created_job(&request_id, &job).map(Option::cloned));
+        let created = self.records.read(|directory| {
+            let created = directory.created_job(&request_id, &job);
+            created.map(|created| created.cloned())
+        });
         if let Some(job) = created? {
             return Ok(job);
         }

@@ -119,11 +119,11 @@ pub(crate) fn look_up(
         let is_known = group.members_revision.0 == request.unless_members_revision;
         let found = match &node {
             None if !is_known => Found::Copied(directory.copy_group(group.gn)?),
-            Some(node) if !is_known => Found::Whole(v1::Group {
+            Some(node) if !is_known => Found::Whole(Box::new(v1::Group {
                 members: wire_members_on(directory, group.gn, node),
                 ..wire_group(directory, group)
-            }),
-            Some(_) | None => Found::Whole(wire_group(directory, group)),
+            })),
+            Some(_) | None => Found::Whole(Box::new(wire_group(directory, group))),
         };
         Some((found, directory.revision(), is_known))
     });
@@ -138,7 +138,7 @@ pub(crate) fn look_up(
 /// A group that was found in the records.
 #[derive(Debug)]
 enum Found {
-    Whole(v1::Group),
+    Whole(Box<v1::Group>),
     /// Yet to be encoded, outside of the records.
     Copied(GroupCopy),
 }
@@ -146,7 +146,7 @@ enum Found {
 impl Found {
     fn into_wire(self) -> v1::Group {
         match self {
-            Self::Whole(group) => group,
+            Self::Whole(group) => *group,
             Self::Copied(copy) => wire_copy(copy),
         }
     }
@@ -196,7 +196,7 @@ impl GroupPages<'_> {
                 let copy = self.with_members.then(|| directory.copy_group(group.gn)).flatten();
                 members += copy.as_ref().map_or(0, GroupCopy::member_count);
                 slice.push(copy.map_or_else(
-                    || Found::Whole(wire_group(directory, group)),
+                    || Found::Whole(Box::new(wire_group(directory, group))),
                     Found::Copied,
                 ));
             }

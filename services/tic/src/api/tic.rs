@@ -31,8 +31,8 @@ use crate::domain::route_terms::{GrantedTerm, ReportNumber};
 use crate::domain::topology::TopologySnapshot;
 use crate::leadership::state::LeaderState;
 use crate::liveness::inbox::LivenessInbox;
+use crate::records::Records;
 use crate::records::copy::RecordsCopy;
-use crate::records::{Records, wire_group};
 use crate::writer::directory::{DrainNode, ForgetFlaps, NodeFailed, RecordRoutes, RemoveNode};
 use crate::writer::queue::WriterQueue;
 use crate::writer::requests::{

@@ -94,11 +94,7 @@ impl JobShares {
     /// Decides how many groups a job gets; changes nothing.
     ///
     /// - `asked`: exactly so many; 0 for its whole share, or what others leave of it.
-    pub(crate) fn decide(
-        &self,
-        now: Moment,
-        asked: &AskedShare<'_>,
-    ) -> Result<u32, ShareError> {
+    pub(crate) fn decide(&self, now: Moment, asked: &AskedShare<'_>) -> Result<u32, ShareError> {
         let Self { graph, ledger, .. } = self;
         let job = share_job(graph, asked.account, asked.nodes, None);
         if asked.nodes.is_empty() {

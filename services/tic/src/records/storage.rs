@@ -124,10 +124,8 @@ impl Storage {
     /// Reads all keys as they are once the redo logs are carried out; also returns those logs.
     pub(crate) async fn keys(&self) -> Result<(Keys, RedoLogs), RecordsError> {
         let snapshot = self.store.range(keys::PREFIX.as_bytes()).await?;
-        let (logged, entries): (Vec<KeyValue>, Vec<KeyValue>) = snapshot
-            .entries
-            .into_iter()
-            .partition(|entry| {
+        let (logged, entries): (Vec<KeyValue>, Vec<KeyValue>) =
+            snapshot.entries.into_iter().partition(|entry| {
                 let logs = [keys::REDO, keys::CHOICE_REDO];
                 logs.iter().any(|log| entry.key.starts_with(log.as_bytes()))
             });

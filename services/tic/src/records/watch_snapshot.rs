@@ -57,7 +57,10 @@ impl WatchSnapshot {
                 let agent = group.agent.as_ref().and_then(|agent| self.copy.node(agent));
                 let address = agent.map_or("", |node| node.address.as_str());
                 let member_count = u32::try_from(members.len()).unwrap_or(u32::MAX);
-                return Some(Kind::Group(v1::Group { member_count, ..encode_group(group, address) }));
+                return Some(Kind::Group(v1::Group {
+                    member_count,
+                    ..encode_group(group, address)
+                }));
             };
             if let Some(member) = members.get(index) {
                 self.member = Some(index + 1);
