@@ -8,6 +8,7 @@
 //! The state machine repeats the request until the TIC has answered or the call's time is up.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use fabricast_groups::TicRefusal;
@@ -18,7 +19,7 @@ use fabricast_groups::operating::{
     CallAnswer, CallError, CallId, JoinCall, LeaveCall, Membership, Oa,
 };
 use fabricast_proto::v1;
-use fabricast_rpc::RpcError;
+use fabricast_rpc::{CallCost, RpcError};
 use fabricast_telemetry::traces::Origin;
 use fabricast_wire::decode_refusal;
 use parking_lot::Mutex;
@@ -30,6 +31,7 @@ use super::requests::{join_request, leave_request, read_joined, refusal};
 use crate::runtime::Runtime;
 use crate::runtime::batch_queue::BatchQueue;
 use crate::runtime::channels::{one_by_one, unavailable};
+use crate::settings::CALLS_PER_CLIENT;
 
 /// Joins or leaves in one call.
 const PER_CALL: usize = 4_096;
@@ -41,9 +43,40 @@ pub(crate) struct MembershipCalls(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     runtime: Runtime,
-    pending: Mutex<BTreeMap<(NodeName, CallId), PendingCall>>,
+    pending: Mutex<Pending>,
     joins: Mutex<BatchQueue<(), Key, Join>>,
     leaves: Mutex<BatchQueue<(), Key, Leave>>,
+}
+
+/// The calls of processes that have not ended.
+#[derive(Debug, Default)]
+struct Pending {
+    calls: BTreeMap<(NodeName, CallId), PendingCall>,
+    /// Number of them by node and client.
+    counts: BTreeMap<(NodeName, u64), usize>,
+}
+
+impl Pending {
+    fn insert(&mut self, node: &NodeName, id: CallId, call: PendingCall) {
+        *self.counts.entry((node.clone(), call.client)).or_default() += 1;
+        self.calls.insert((node.clone(), id), call);
+    }
+
+    fn remove(&mut self, node: NodeName, id: CallId) -> Option<PendingCall> {
+        let call = self.calls.remove(&(node.clone(), id))?;
+        if let Entry::Occupied(mut count) = self.counts.entry((node, call.client)) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+        Some(call)
+    }
+
+    /// Number of calls of a client on a node.
+    fn of(&self, node: &NodeName, client: u64) -> usize {
+        self.counts.get(&(node.clone(), client)).copied().unwrap_or(0)
+    }
 }
 
 /// A call to the TIC. A call repeated in another incarnation of the node is another one.
@@ -58,6 +91,8 @@ struct Key {
 #[derive(Debug)]
 struct PendingCall {
     end: CallEnd,
+    /// The client that made it; 0 for this agent itself.
+    client: u64,
     /// The traced request that made the call.
     origin: Origin,
     /// The TIC's last answer, if it was neither a success nor final.
@@ -139,14 +174,20 @@ impl MembershipCalls {
         start: fn(&mut Oa, Moment, C) -> Result<CallId, CallError>,
         end: fn(oneshot::Sender<Result<T, CallFailure>>) -> CallEnd,
     ) -> Vec<Begun<T>> {
-        let origin = Origin::kept();
+        let (origin, client) = (Origin::kept(), CallCost::current().client());
         let nodes: Vec<NodeName> = calls.iter().map(|(node, _)| node.clone()).collect();
         let begun = self.0.runtime.nodes.input_many(calls, |node, agent, now, call| {
+            // The others of the node's calls are left to other clients.
+            let limit = CALLS_PER_CLIENT;
+            if client != 0 && self.0.pending.lock().of(node, client) >= limit {
+                return Err(CallFailure::TooManyCalls { limit });
+            }
             let id = start(agent, now, call).map_err(|error| CallFailure::new(error, None))?;
             let (sender, ended) = oneshot::channel();
-            let call = PendingCall { end: end(sender), origin: origin.clone(), last_error: None };
+            let origin = origin.clone();
+            let call = PendingCall { end: end(sender), client, origin, last_error: None };
             // Under the lock of the nodes, so that the call is pending before it is answered.
-            self.0.pending.lock().insert((node.clone(), id), call);
+            self.0.pending.lock().insert(node, id, call);
             Ok(ended)
         });
         let unknown = |node| Err(CallFailure::UnknownNode { node });
@@ -159,7 +200,7 @@ impl MembershipCalls {
 
     /// Tells a process how its call has ended.
     pub(crate) fn end_call(&self, node: NodeName, id: CallId, answer: CallAnswer) {
-        let Some(call) = self.0.pending.lock().remove(&(node, id)) else { return };
+        let Some(call) = self.0.pending.lock().remove(node, id) else { return };
         // A process that has gone away needs no answer.
         match (call.end, answer) {
             (CallEnd::Join(end), CallAnswer::Joined(held)) => drop(end.send(Ok(held))),
@@ -196,7 +237,10 @@ impl MembershipCalls {
 
     fn origin(&self, node: &NodeName, id: CallId) -> Origin {
         let pending = self.0.pending.lock();
-        pending.get(&(node.clone(), id)).map_or_else(Origin::default, |call| call.origin.clone())
+        pending
+            .calls
+            .get(&(node.clone(), id))
+            .map_or_else(Origin::default, |call| call.origin.clone())
     }
 
     async fn work_joins(self) {
@@ -283,7 +327,7 @@ impl MembershipCalls {
                 None => (None, Some(error)),
             },
         };
-        if let Some(call) = self.0.pending.lock().get_mut(&(key.node.clone(), key.id)) {
+        if let Some(call) = self.0.pending.lock().calls.get_mut(&(key.node.clone(), key.id)) {
             call.last_error = last_error;
         }
         answer
