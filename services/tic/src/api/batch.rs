@@ -28,7 +28,7 @@ use crate::writer::directory;
 
 /// Groups and memberships at which a portion is closed: few enough that other requests do not wait
 /// long for the writer.
-const PORTION: usize = 4_096;
+const PORTION: usize = 2_048;
 
 /// A batch that has been read.
 pub(crate) struct Batch {
