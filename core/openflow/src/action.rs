@@ -3,6 +3,7 @@
 //! Source: OpenFlow Switch Specification 1.3.5, §7.2.3 and §7.2.4.
 
 use crate::fields::Field;
+use crate::port::CONTROLLER_PORT;
 use crate::wire::{DecodeError, Put, Reader, padding};
 
 const OUTPUT: u16 = 0;
@@ -10,12 +11,16 @@ const GROUP: u16 = 22;
 const SET_FIELD: u16 = 25;
 const WRITE_ACTIONS: u16 = 3;
 const APPLY_ACTIONS: u16 = 4;
+/// Bytes of a packet that go to the controllers: all, and the switch keeps none in a buffer.
+const WHOLE_PACKET: u16 = 0xffff;
 
 /// Something that is done to a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Sends the packet out by a port; never by the one it came in by.
     Output(u32),
+    /// Hands the whole packet to the controllers.
+    Controller,
     /// Processes the packet by a group.
     Group(u32),
     /// Sets a field of the packet; the field has no mask.
@@ -38,6 +43,13 @@ impl Action {
                 out.u16(0); // length
                 out.u32(*port);
                 out.zeros(8); // bytes for the controller, padding
+            }
+            Self::Controller => {
+                out.u16(OUTPUT);
+                out.u16(0); // length
+                out.u32(CONTROLLER_PORT);
+                out.u16(WHOLE_PACKET);
+                out.zeros(6);
             }
             Self::Group(group) => {
                 out.u16(GROUP);
@@ -62,9 +74,10 @@ impl Action {
         let (kind, mut content) = tagged(reader, "action")?;
         match kind {
             OUTPUT => {
-                let port = content.u32()?;
-                content.skip(8)?;
-                Ok(Self::Output(port))
+                let (port, most) = (content.u32()?, content.u16()?);
+                content.skip(6)?;
+                let is_whole = (port, most) == (CONTROLLER_PORT, WHOLE_PACKET);
+                Ok(if is_whole { Self::Controller } else { Self::Output(port) })
             }
             GROUP => Ok(Self::Group(content.u32()?)),
             _ => {
@@ -170,6 +183,19 @@ mod tests {
         bytes[15] = 1; // no padding: kept as it is
         let kept = Action::read(&mut Reader::new(&bytes, "action")).unwrap();
         assert!(matches!(&kept, Action::Other { kind: 25, .. }), "{kept:?}");
+    }
+
+    /// The bytes of `CONTROLLER:65535`, as Open vSwitch sends them.
+    #[test]
+    fn a_packet_goes_to_the_controllers_as_a_whole() {
+        let mut bytes = Vec::new();
+        Action::Controller.write(&mut bytes);
+        let golden = [0, 0, 0, 16, 0xff, 0xff, 0xff, 0xfd, 0xff, 0xff, 0, 0, 0, 0, 0, 0];
+        assert_eq!(bytes, golden);
+        assert_eq!(Action::read(&mut Reader::new(&bytes, "action")), Ok(Action::Controller));
+        bytes[9] = 0; // a part of it only
+        let part = Action::read(&mut Reader::new(&bytes, "action"));
+        assert_eq!(part, Ok(Action::Output(CONTROLLER_PORT)));
     }
 
     #[test]

@@ -1,15 +1,21 @@
-//! Messages that change entries, and those that keep the fence of the writer.
+//! Messages that change entries, those that keep the fence of the writer, and those that have frames
+//! handed to the controllers.
 
 use fabricast_topology::PortSet;
 
-use crate::action::Instruction;
-use crate::fields::Match;
+use crate::action::{Action, Instruction};
+use crate::announcement::Announcement;
+use crate::fields::{Field, IPV4, Match};
 use crate::flow::{FlowCommand, FlowMod};
+use crate::lldp::LLDP;
 use crate::mapping::{
     EntryKey, Flow, Found, Leftover, Mapping, ProgramFlows, ProgramKey, group_changes,
     group_removal,
 };
 use crate::message::Body;
+
+/// Number of flows of [`Mapping::controller_flows`].
+pub const CONTROLLER_FLOWS: u32 = 2;
 
 /// Term of the route service that writes, and generation of its plan. The order is by age.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,6 +112,20 @@ impl Mapping {
             }
         };
         leftovers.iter().map(removal).collect()
+    }
+
+    /// Messages that have LLDP frames and announcements of hosts handed to the controllers. Their
+    /// flows stand above all others of the table that are ours, so such frames go nowhere else.
+    #[must_use]
+    pub fn controller_flows(&self) -> [Body; 2] {
+        let destination = Field::Ipv4Dst { address: Announcement::ADDRESS, mask: None };
+        let conditions = [vec![Field::EthType(LLDP)], vec![Field::EthType(IPV4), destination]];
+        conditions.map(|fields| {
+            let (add, priority) = (FlowCommand::Add, self.priority.saturating_add(1));
+            let flow = FlowMod::new(add, self.table, priority, Match { fields });
+            let instructions = vec![Instruction::Apply(vec![Action::Controller])];
+            Body::FlowMod(FlowMod { instructions, ..flow })
+        })
     }
 
     fn flow_addition(&self, flow: Flow, term: u64) -> Body {

@@ -10,6 +10,8 @@ use crate::wire::{DecodeError, Put, Reader, padding};
 const OXM: u16 = 1;
 /// Class of the standard fields.
 const BASIC: u16 = 0x8000;
+/// Ethernet type of IPv4.
+pub(crate) const IPV4: u16 = 0x0800;
 const IN_PORT: u8 = 0;
 const ETH_SRC: u8 = 4;
 const ETH_TYPE: u8 = 5;

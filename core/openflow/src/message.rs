@@ -4,7 +4,7 @@
 
 use crate::bundle::BundleControl;
 use crate::error::ErrorMessage;
-use crate::fields::Match;
+use crate::fields::{Field, Match};
 use crate::flow::FlowMod;
 use crate::group::GroupMod;
 use crate::multipart::{MultipartReply, MultipartRequest};
@@ -93,7 +93,8 @@ pub struct PacketIn {
 /// A packet that a controller has a switch send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketOut {
-    /// Port that it counts as having come in by; 0xfffffffd for the controller.
+    /// Port that it counts as having come in by, such as
+    /// [`CONTROLLER_PORT`](crate::CONTROLLER_PORT).
     pub in_port: u32,
     /// Actions on the packet.
     pub actions: Vec<crate::Action>,
@@ -404,6 +405,18 @@ impl BundleAdd {
 }
 
 impl PacketIn {
+    /// Number of the port that the packet came in by.
+    #[must_use]
+    pub fn in_port(&self) -> Option<u32> {
+        self.conditions.fields.iter().find_map(|field| match field {
+            Field::InPort(port) => Some(*port),
+            Field::EthSrc { .. }
+            | Field::EthType(_)
+            | Field::Ipv4Dst { .. }
+            | Field::Other { .. } => None,
+        })
+    }
+
     fn read(mut reader: Reader<'_>) -> Result<Self, DecodeError> {
         let (buffer, total_length) = (reader.u32()?, reader.u16()?);
         let (reason, table, cookie) = (reader.u8()?, reader.u8()?, reader.u64()?);

@@ -8,6 +8,8 @@ use crate::wire::{DecodeError, Put, Reader};
 
 /// Stands for any port in a filter, and for none in a bucket.
 pub const ANY_PORT: u32 = 0xffff_ffff;
+/// Stands for the controller: as an output, and as the input of a packet that it has made.
+pub const CONTROLLER_PORT: u32 = 0xffff_fffd;
 /// Bit of `config`: the administrator took the port down.
 const PORT_DOWN: u32 = 1;
 /// Bit of `state`: there is no link.

@@ -167,6 +167,9 @@ impl AsyncMessages {
         role_status: [0b111; 2],
     };
 
+    /// The same, and packets that a flow hands to the controllers.
+    pub const WITH_PACKETS: Self = Self { packet_in: [0b10; 2], ..Self::PORTS_AND_ROLES };
+
     /// Number of a property of 1.4 for a slave; that for a master or equal is one more.
     const PROPERTIES: [u16; 4] = [0, 2, 4, 6];
 

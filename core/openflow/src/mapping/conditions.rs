@@ -7,10 +7,8 @@ use fabricast_topology::TableKind;
 
 use super::{EntryKey, MARKS, Mapping, ProgramKey};
 use crate::action::{Action, Instruction};
-use crate::fields::{Field, Match};
+use crate::fields::{Field, IPV4, Match};
 use crate::flow::FlowStats;
-
-const IPV4: u16 = 0x0800;
 
 /// A flow that leads packets to a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,7 +176,10 @@ impl Mapping {
         let leads = flow.instructions.iter().find_map(|instruction| match instruction {
             Instruction::Apply(actions) => actions.iter().find_map(|action| match action {
                 Action::Group(group) => self.key(*group),
-                Action::Output(_) | Action::SetField(_) | Action::Other { .. } => None,
+                Action::Output(_)
+                | Action::Controller
+                | Action::SetField(_)
+                | Action::Other { .. } => None,
             }),
             Instruction::Write(_) | Instruction::Other { .. } => None,
         });

@@ -117,6 +117,20 @@ fn ids_and_addresses_tell_port_and_color() {
 }
 
 #[test]
+fn flows_that_hand_frames_to_the_controllers_are_no_part_of_the_table() {
+    let (mut switch, entries) = written();
+    let before = switch.flows.len();
+    switch.take(MAPPING.controller_flows());
+    let added = &switch.flows[before..];
+    assert_eq!(u32::try_from(added.len()), Ok(crate::CONTROLLER_FLOWS));
+    let all = vec![Instruction::Apply(vec![Action::Controller])];
+    assert!(added.iter().all(|flow| flow.priority == 1001 && flow.instructions == all));
+    let found = switch.read(&MAPPING);
+    assert_eq!((found.entries, found.leftovers), (entries, vec![]));
+    assert_eq!(switch.read(&PER_SWITCH).fence, Some(FENCE));
+}
+
+#[test]
 fn an_entry_is_changed_by_its_group_alone_and_removed_flow_first() {
     let (mut switch, entries) = written();
     let change = MAPPING.changes(&held(&entries), [(key(1, 0), out(&[5]))], 8);

@@ -229,6 +229,7 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
 fn actions() -> impl Strategy<Value = Vec<Action>> {
     let action = prop_oneof![
         any::<u32>().prop_map(Action::Output),
+        Just(Action::Controller),
         any::<u32>().prop_map(Action::Group),
         (23u16..0xfff0, content()).prop_map(|(kind, content)| Action::Other { kind, content }),
     ];
@@ -421,6 +422,9 @@ fn messages_that_are_sent_unasked_are_chosen_in_both_versions() {
     golden(Version::V14, 3, in_14, all);
     let in_13 = "041c0020 00000003 00000000 00000000 00000007 00000007 00000000 00000000";
     let no_roles = AsyncMessages { role_status: [0; 2], ..AsyncMessages::PORTS_AND_ROLES };
+    golden(Version::V13, 3, in_13, Body::SetAsync(no_roles));
+    let in_13 = "041c0020 00000003 00000002 00000002 00000007 00000007 00000000 00000000";
+    let no_roles = AsyncMessages { role_status: [0; 2], ..AsyncMessages::WITH_PACKETS };
     golden(Version::V13, 3, in_13, Body::SetAsync(no_roles));
 }
 
