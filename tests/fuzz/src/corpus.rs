@@ -26,7 +26,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     inputs.extend(match target {
         "ibnetdiscover" | "topology-toml" | "groups" | "routes" | "tables" => formats::made(target),
         "settings" | "frame" | "packet" | "smp" | "discovery" | "openflow" | "openflow-table"
-        | "programs" => parsers::made(target),
+        | "heard-frame" | "programs" => parsers::made(target),
         "record" | "records-file" | "store-file" => stores::made(target),
         "tic" | "router" | "switch-agent" | "operating-agent" | "fabric" => handlers::made(),
         _ => Vec::new(),

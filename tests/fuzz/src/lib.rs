@@ -54,6 +54,7 @@ pub const TARGETS: &[Target] = &[
     target("discovery", parsers::discovery, 1_000),
     target("openflow", parsers::openflow, 10_000),
     target("openflow-table", parsers::openflow_table, 5_000),
+    target("heard-frame", parsers::heard_frame, 10_000),
     target("programs", parsers::programs, 10_000),
     target("store-location", stores::location, 5_000),
     target("record", stores::record, 5_000),

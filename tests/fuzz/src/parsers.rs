@@ -150,6 +150,17 @@ pub(crate) fn programs(data: &[u8]) {
     }
 }
 
+/// A frame that a switch hands over: of another switch, of a host, or of anybody else.
+pub(crate) fn heard_frame(data: &[u8]) {
+    if let Some(frame) = of::LldpFrame::decode(data) {
+        assert_eq!(of::LldpFrame::decode(&frame.encode()), Some(frame));
+    }
+    if let Some((_, announced)) = of::Announcement::decode(data) {
+        let name = announced.endpoint;
+        assert!(!name.trim().is_empty() && !name.chars().any(char::is_control), "{name:?}");
+    }
+}
+
 /// Groups and flows that a switch describes: what is no entry can be removed.
 pub(crate) fn openflow_table(data: &[u8]) {
     let (mut flows, mut groups) = (Vec::new(), Vec::new());
@@ -220,6 +231,16 @@ fn openflow_messages() -> Vec<Vec<u8>> {
     bodies.into_iter().flat_map(both).map(encode).collect()
 }
 
+/// A frame of a switch, and one of a host, which names the endpoint `h0`.
+fn heard_frames() -> Vec<Vec<u8>> {
+    let port = of::SwitchPort { datapath: 0x02fa_b000_0000_0001, number: 3 };
+    let announced = of::Announcement { endpoint: "h0".to_owned() }.encode();
+    let head = b"\x01\0\x5e\0\0\xfe\x02\0\0\0\0\x09\x08\0\x45\0\0\x26\0\0\0\0\x01\x11\0\0\
+        \x0a\0\0\x01\xe0\0\0\xfe\x10\0\x1c\xee\0\x12\0\0";
+    let code = [7; of::CODE_BYTES];
+    vec![of::LldpFrame { port, seconds: 6, code }.encode(), [&head[..], &announced[..]].concat()]
+}
+
 /// Answers of a switch with one entry, and its fence.
 fn openflow_tables() -> Vec<Vec<u8>> {
     let key = of::EntryKey { in_port: 1, color: 5 };
@@ -282,6 +303,7 @@ pub(crate) fn made(target: &str) -> Vec<Vec<u8>> {
             b"239.128.0.0/10\n239.255.0.0/16".to_vec(),
         ],
         "openflow-table" => openflow_tables(),
+        "heard-frame" => heard_frames(),
         _ => Vec::new(),
     }
 }

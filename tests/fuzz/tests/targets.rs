@@ -62,6 +62,7 @@ targets! {
     switches_that_answer_anything_are_discovered_or_not: "discovery";
     any_bytes_are_a_message_of_openflow_or_refused: "openflow";
     a_switch_that_tells_any_groups_and_flows_is_read: "openflow-table";
+    any_bytes_are_a_frame_of_a_neighbor_or_none: "heard-frame";
     lists_of_joined_addresses: "programs";
     any_text_says_where_a_store_is_or_is_refused: "store-location";
     any_bytes_are_a_record_or_refused: "record";
