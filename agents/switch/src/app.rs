@@ -94,7 +94,7 @@ impl App {
     ) -> Result<Self, StartError> {
         let tic = security.leader(&config.tic).map_err(StartError::Tic)?;
         let server = BoundServer::bind(config.listen, security).map_err(StartError::Bind)?;
-        let discovery_interval = config.hardware.discovery_interval();
+        let discovery_interval = driver.discovery_interval();
         let switches = config.switches.unwrap_or_default();
         let granted = Arc::<GrantedTerms>::default();
         let inventory = Inventory::new(driver, switches, Some(Arc::clone(&granted)));

@@ -8,6 +8,7 @@ use std::fmt::Debug;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fabricast_proto::v1;
 use fabricast_rpc::RpcError;
@@ -102,6 +103,11 @@ pub trait Driver: Debug + Send + Sync + 'static {
         _writes: Vec<v1::AggregationWrite>,
     ) -> Result<Vec<v1::AggregationRefusal>, DriverError> {
         Err(DriverError::NoAggregation)
+    }
+
+    /// Time between two discoveries, if the TIC is to be told what is found.
+    fn discovery_interval(&self) -> Option<Duration> {
+        None
     }
 
     /// Discovers the whole fabric, as `ibnetdiscover` does.

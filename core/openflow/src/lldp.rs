@@ -82,7 +82,9 @@ impl LldpFrame {
     pub fn decode(frame: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(frame, "LLDP frame");
         reader.skip(DESTINATION.len() + 6).ok()?;
-        (reader.u16().ok()? == LLDP).then_some(())?;
+        if reader.u16().ok()? != LLDP {
+            return None;
+        }
         let (mut seconds, mut place) = (None, 0);
         while let Some((kind, content)) = next_tlv(&mut reader).ok()? {
             place += 1;

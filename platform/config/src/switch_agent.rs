@@ -84,15 +84,6 @@ impl From<String> for DriverName {
 }
 
 impl Hardware {
-    /// Time between two looks at the fabric, if the TIC is to be told what is found.
-    #[must_use]
-    pub fn discovery_interval(&self) -> Option<Duration> {
-        match self {
-            Self::Emulated { .. } | Self::Other { .. } => None,
-            Self::Infiniband(config) => config.report_topology.then_some(config.sweep),
-        }
-    }
-
     /// Address of the emulated fabric, if it is that.
     #[must_use]
     pub fn fabric(&self) -> Option<&PeerAddress> {

@@ -19,6 +19,7 @@ mod tables;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fabricast_config::{Hardware, InfinibandConfig, RoutingName};
 use fabricast_infiniband::{Attribute, Node, PortInfo};
@@ -295,6 +296,10 @@ impl Driver for InfinibandDriver {
             }
         });
         Ok(Box::pin(tokio_stream::wrappers::ReceiverStream::new(receiver)))
+    }
+
+    fn discovery_interval(&self) -> Option<Duration> {
+        self.config.report_topology.then_some(self.config.sweep)
     }
 
     async fn discover(&self) -> Result<Arc<Graph>, DriverError> {

@@ -4,6 +4,9 @@
 //!  Driver calls ──► Switches ──► Session of each switch ──► Connection ◄──► switch
 //!                      ▲                                        ▲
 //!                      └─ port states, ended connections        └─ Reach: accepts, connects
+//!
+//!  LLDP task ──frames, every interval──► Connection of each switch
+//!  switches ──frames of neighbors──► Neighbors ──► the fabric as it is found
 //! ```
 //!
 //! An entry is a group and a flow (`fabricast_openflow::Mapping`). A switch keeps the fence of the
@@ -14,9 +17,15 @@
 //! A switch that is not connected is left out of readings, refuses writes, and counts as failed
 //! after a grace time. What keeps it from being used stands in the log, in the refusal of a write,
 //! and never in the way of other switches.
+//!
+//! Cables are found by frames that switches hand over: LLDP frames of other switches, and
+//! announcements of hosts. Without a topology file, the fabric is what the TIC makes of them.
 
 mod connection;
 mod handshake;
+mod lldp;
+mod neighbors;
+mod nodes;
 mod options;
 mod reach;
 mod session;
@@ -28,12 +37,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fabricast_config::Hardware;
 use fabricast_openflow::{EntryKey, Fence, Programs};
 use fabricast_proto::v1;
 use fabricast_rpc::{Reason, SecurityError, SwitchTls};
-use fabricast_topology::{Graph, PortSet};
+use fabricast_topology::{Graph, GraphBuilder, PortSet};
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -44,6 +54,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{DriverContext, DriverKind, OpenError};
 use crate::driver::{Driver, DriverError, DriverStream, Written};
+use neighbors::Neighbors;
+use nodes::Nodes;
 use options::Options;
 use reach::Reach;
 use session::WriteError;
@@ -57,8 +69,8 @@ fn open(context: &DriverContext<'_>) -> Result<Arc<dyn Driver>, OpenError> {
     };
     let options: Options = context.options()?;
     options.check().map_err(OpenError::Options)?;
-    let fabric = (context.read_topology)(&options.topology).map_err(OpenError::Topology)?;
-    let driver = OpenflowDriver::start(&options, fabric)?;
+    let fabric = options.topology.as_deref().map(context.read_topology).transpose();
+    let driver = OpenflowDriver::start(&options, fabric.map_err(OpenError::Topology)?)?;
     if let Some(address) = driver.address {
         tracing::info!(%address, "listening for switches");
     }
@@ -88,6 +100,10 @@ pub(super) struct OpenflowDriver {
     switches: Arc<Switches>,
     /// Address to which switches connect.
     address: Option<SocketAddr>,
+    /// Time between two discoveries to be reported; `None` with a topology file.
+    discovery_interval: Option<Duration>,
+    /// Time at which all switches had the time to connect, and to hear each other.
+    complete_at: Instant,
     /// Ends all tasks with the last clone.
     _stop: Arc<DropGuard>,
 }
@@ -102,11 +118,26 @@ impl fmt::Debug for OpenflowDriver {
 impl OpenflowDriver {
     /// Listens and connects.
     ///
-    /// - `fabric`: the fabric as it ought to be.
-    fn start(options: &Options, fabric: Arc<Graph>) -> Result<Self, OpenError> {
-        let nodes = options.nodes(&fabric).map_err(OpenError::Options)?;
-        let switches = Switches::new(fabric, nodes, options.mapping(), options.grace);
-        let (switches, stop) = (Arc::new(switches), CancellationToken::new());
+    /// - `fabric`: the fabric as it ought to be; `None` to find it.
+    fn start(options: &Options, fabric: Option<Arc<Graph>>) -> Result<Self, OpenError> {
+        let interval = options.lldp_interval();
+        let discovery_interval = interval.filter(|_| fabric.is_none());
+        let (fabric, nodes) = match fabric {
+            Some(fabric) => {
+                let names = options.nodes(&fabric).map_err(OpenError::Options)?;
+                (fabric, Nodes::of_file(names))
+            }
+            None => {
+                let nothing = GraphBuilder::new().build().expect("no two names are equal");
+                let descriptions = options.descriptions().map_err(OpenError::Options)?;
+                (Arc::new(nothing), Nodes::Discovered { descriptions })
+            }
+        };
+        let key = options.lldp_key.as_ref().map(|key| key.reveal());
+        let neighbors = interval.map(|interval| Arc::new(Neighbors::new(interval, key)));
+        let (mapping, grace) = (options.mapping(), options.grace);
+        let switches = Arc::new(Switches::new(fabric, nodes, mapping, grace, neighbors));
+        let stop = CancellationToken::new();
         let reach = Reach::new(Arc::clone(&switches), options.timeout, stop.clone());
         let mut bound = None;
         if let Some(address) = options.listen {
@@ -123,10 +154,17 @@ impl OpenflowDriver {
         if options.fault_tolerant {
             tokio::spawn(ways::follow(Arc::clone(&switches), stop.clone()));
         }
+        tokio::spawn(lldp::follow(Arc::clone(&switches), stop.clone()));
         for target in options.connect.clone() {
             tokio::spawn(reach.clone().connect(target));
         }
-        Ok(Self { switches, address: bound, _stop: Arc::new(stop.drop_guard()) })
+        Ok(Self {
+            switches,
+            address: bound,
+            discovery_interval,
+            complete_at: Instant::now() + grace + interval.unwrap_or_default(),
+            _stop: Arc::new(stop.drop_guard()),
+        })
     }
 
     fn check_names(&self, names: &[String]) -> Result<(), DriverError> {
@@ -312,6 +350,30 @@ impl Driver for OpenflowDriver {
             let driver = driver.clone();
             async move { driver.counters(name).await }
         }))
+    }
+
+    fn discovery_interval(&self) -> Option<Duration> {
+        self.discovery_interval
+    }
+
+    async fn discover(&self) -> Result<Arc<Graph>, DriverError> {
+        if self.switches.neighbors().is_none() {
+            return Err(DriverError::NoDiscovery);
+        }
+        tokio::time::sleep_until(self.complete_at).await;
+        let unavailable = |message: String| {
+            let fabric = "openflow".to_owned();
+            DriverError::Unavailable { fabric, message }
+        };
+        match self.switches.found() {
+            Some(Ok(graph)) => Ok(Arc::new(graph)),
+            Some(Err(error)) => Err(unavailable(error.to_string())),
+            None => Err(unavailable("no switch is connected".to_owned())),
+        }
+    }
+
+    fn expect(&self, fabric: Arc<Graph>) {
+        self.switches.expect(fabric);
     }
 
     fn carries_programs(&self) -> bool {

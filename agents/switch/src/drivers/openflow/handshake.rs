@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_openflow::{
-    AsyncMessages, Body, BundleControl, BundleStep, ErrorMessage, Features, Fence, Framer,
-    GroupType, Hello, Mapping, Message, MultipartReply, Reply, Request, Room, SwitchDesc, Version,
-    bundle_flags,
+    AsyncMessages, Body, BundleControl, BundleStep, CONTROLLER_FLOWS, ErrorMessage, Features,
+    Fence, Framer, GroupType, Hello, Mapping, Message, MultipartReply, Reply, Request, Room,
+    SwitchDesc, Version, bundle_flags,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -61,11 +61,7 @@ pub(super) async fn introduce(
     let watched = Arc::new(Watched::default());
     let listener = {
         let (watched, switches) = (Arc::clone(&watched), Arc::clone(switches));
-        move |body: &Body| {
-            if watched.follow(body) {
-                switches.note_change();
-            }
-        }
+        move |body: &Body| switches.follow(&watched, body)
     };
     let connection = Connection::start(stream, framer, version, limit, Arc::new(listener));
     let closing = connection.clone();
@@ -82,9 +78,14 @@ async fn ask(
     switches: &Switches,
 ) -> Result<Introduced, Rejected> {
     let table = switches.mapping().table;
-    let told = introduction(&connection, table).await?;
+    // Frames of neighbors come by two flows of their own.
+    let (messages, own_flows) = match switches.neighbors() {
+        Some(_) => (AsyncMessages::WITH_PACKETS, CONTROLLER_FLOWS),
+        None => (AsyncMessages::PORTS_AND_ROLES, 0),
+    };
+    let told = introduction(&connection, table, messages).await?;
     let datapath = told.features.datapath;
-    let name = switches.node(datapath).ok_or(Unfit::Unknown { datapath })?.to_owned();
+    let name = switches.node(datapath).ok_or(Unfit::Unknown { datapath })?;
     let rejected = |reason| Rejected { node: Some(name.clone()), reason };
     if let Ok(known) = switches.session(&name) {
         // The other one may have died without a word; then this question ends it.
@@ -102,14 +103,18 @@ async fn ask(
     let flows = told.flows.ok_or_else(|| rejected(Unfit::NoTable { table }))?;
     let endpoint_ports = switches.endpoint_ports(&name);
     let mapping = Mapping { endpoint_ports, ..*switches.mapping() };
-    let room = Room { ports: switches.ports(&name), groups, failover_groups, flows };
+    let ports = match switches.ports(&name) {
+        0 => watched.last_port(), // it is not in the topology yet
+        ports => ports,
+    };
+    let room = Room { ports, groups, failover_groups, flows: flows.saturating_sub(own_flows) };
     let colors = mapping.colors_within(room);
     if colors == 0 {
         return Err(rejected(Unfit::NoRoom(room)));
     }
     let bundles = has_bundles(&connection).await.map_err(|closed| rejected(closed.into()))?;
     let version = connection.version();
-    let abilities = Abilities { colors, bundles };
+    let abilities = Abilities { room, bundles };
     let table = Table { mapping, programs: switches.programs() };
     let session = Session::new(name.clone(), connection, table, abilities, watched);
     let found = session.read().await.map_err(|error| match error {
@@ -156,7 +161,12 @@ async fn greet(stream: &mut impl Bytes, framer: &mut Framer) -> Result<Version, 
     }
 }
 
-async fn introduction(connection: &Connection, table: u8) -> Result<Introduction, Unfit> {
+/// - `messages`: those that the switch is to send unasked.
+async fn introduction(
+    connection: &Connection,
+    table: u8,
+    messages: AsyncMessages,
+) -> Result<Introduction, Unfit> {
     let asked = [
         Request::Desc,
         Request::GroupFeatures,
@@ -165,7 +175,7 @@ async fn introduction(connection: &Connection, table: u8) -> Result<Introduction
     ];
     // On its own socket, Open vSwitch tells nothing unasked by default. A switch that refuses keeps
     // its own default.
-    let told = Body::SetAsync(AsyncMessages::PORTS_AND_ROLES);
+    let told = Body::SetAsync(messages);
     let mut bodies = vec![told];
     bodies.extend(asked.into_iter().map(|request| Body::MultipartRequest(request.into())));
     bodies.push(Body::FeaturesRequest);

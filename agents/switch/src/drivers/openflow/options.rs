@@ -1,6 +1,7 @@
 //! Settings of the driver: the table `[switch_agent.driver_options]`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -12,14 +13,18 @@ use serde::Deserialize;
 
 /// Port of OpenFlow.
 const OPENFLOW_PORT: u16 = 6653;
+/// Time between two LLDP frames out of each port, where cables have to be found.
+const LLDP_INTERVAL: Duration = Duration::from_secs(2);
+/// Fewest bytes of a key; one of fewer could be guessed.
+const KEY_BYTES: usize = 16;
 
 /// The settings as written.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Options {
-    /// File with the fabric as it ought to be, as the TIC's own. No default: switches do not tell
-    /// how they are wired.
-    pub(super) topology: PathBuf,
+    /// File with the fabric as it ought to be, as the TIC's own. Left out: the topology that the
+    /// TIC has; to one with `topology = "discovered"` the agent reports what it finds by LLDP.
+    pub(super) topology: Option<PathBuf>,
     /// Address to which switches connect. Left out: none do.
     pub(super) listen: Option<SocketAddr>,
     /// Folder with `ca.crt` (authority of the switches), `tls.crt` and `tls.key`. Left out:
@@ -29,9 +34,19 @@ pub(super) struct Options {
     #[serde(default)]
     pub(super) connect: Vec<Target>,
     /// Datapath ids by node id or description, as `{ "leaf-1" = "0x1" }`. Left out for a switch:
-    /// the digits of its node id, `S-0000000000000001`.
+    /// the digits of its node id, `S-0000000000000001`. Without `topology` the node id is always of
+    /// the datapath id, and these are the descriptions of switches.
     #[serde(default)]
     pub(super) datapaths: BTreeMap<String, String>,
+    /// Time between two LLDP frames out of each port, by which cables are found; a cable that is
+    /// silent for three of them is forgotten. Default 2s without `topology`: a hundred bytes a port.
+    /// With `topology` none by default; given, cables that lead elsewhere than there have failed.
+    #[serde(default, with = "humantime_serde")]
+    pub(super) lldp_interval: Option<Duration>,
+    /// Text of at least 16 bytes that all agents of a fabric share, so that each believes the LLDP
+    /// frames of the others. Left out: one that this agent makes up, which is right for a single
+    /// agent.
+    pub(super) lldp_key: Option<SecretText>,
     /// Kind of the tables. Default `per-port`, as that of the TIC and the route service.
     #[serde(default)]
     pub(super) tables: TableKind,
@@ -88,6 +103,23 @@ const fn grace() -> Duration {
     Duration::from_secs(5)
 }
 
+/// A text that stays out of logs.
+#[derive(Clone, Deserialize)]
+#[serde(transparent)]
+pub(super) struct SecretText(String);
+
+impl SecretText {
+    pub(super) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretText(hidden)")
+    }
+}
+
 /// A switch to connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -125,8 +157,8 @@ impl TryFrom<String> for Target {
     }
 }
 
-impl std::fmt::Display for Target {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
             Self::Tcp(host) => write!(f, "tcp:{host}"),
@@ -148,7 +180,25 @@ impl Options {
         if self.timeout.is_zero() {
             return Err("timeout must be longer than 0s".to_owned());
         }
+        if self.lldp_interval.is_some_and(|interval| interval.is_zero()) {
+            return Err("lldp_interval must be longer than 0s".to_owned());
+        }
+        match &self.lldp_key {
+            Some(_) if self.lldp_interval().is_none() => {
+                return Err("lldp_key is of no use without lldp_interval".to_owned());
+            }
+            Some(key) if key.reveal().len() < KEY_BYTES => {
+                return Err(format!("lldp_key must have at least {KEY_BYTES} bytes"));
+            }
+            Some(_) | None => {}
+        }
         self.mapping().check().map_err(|error| error.to_string())
+    }
+
+    /// Time between two LLDP frames out of each port; `None` if none are sent.
+    pub(super) fn lldp_interval(&self) -> Option<Duration> {
+        let usual = self.topology.is_none().then_some(LLDP_INTERVAL);
+        self.lldp_interval.or(usual)
     }
 
     pub(super) fn mapping(&self) -> Mapping {
@@ -178,7 +228,7 @@ impl Options {
             let given = given.get(&switch);
             let text = given.map_or_else(|| name.trim_start_matches("S-"), |text| text.as_str());
             let datapath = datapath(text).ok_or_else(|| match given {
-                Some(text) => format!("datapaths: '{text}' of '{name}' is no datapath id"),
+                Some(text) => no_datapath(text, name),
                 None => format!("datapaths: the datapath id of switch '{name}' is missing"),
             })?;
             if let Some(other) = nodes.insert(datapath, name.to_owned()) {
@@ -187,6 +237,23 @@ impl Options {
         }
         Ok(nodes)
     }
+
+    /// Descriptions of switches by datapath id, for a fabric that is not known.
+    pub(super) fn descriptions(&self) -> Result<BTreeMap<u64, String>, String> {
+        let mut descriptions = BTreeMap::new();
+        for (name, text) in &self.datapaths {
+            let datapath = datapath(text).ok_or_else(|| no_datapath(text, name))?;
+            if let Some(other) = descriptions.insert(datapath, name.clone()) {
+                return Err(format!("datapaths: '{other}' and '{name}' have {datapath:#x}"));
+            }
+        }
+        Ok(descriptions)
+    }
+}
+
+/// Refuses a text that is given as the datapath id of a switch.
+fn no_datapath(text: &str, name: &str) -> String {
+    format!("datapaths: '{text}' of '{name}' is no datapath id")
 }
 
 /// Reads a datapath id: up to 16 hexadecimal digits, with `0x` before or colons between.
@@ -239,6 +306,38 @@ mod tests {
         assert!(unused.check().unwrap_err().contains("listen is not given"));
         let nowhere: Options = toml::from_str("topology = 'f'").unwrap();
         assert!(nowhere.check().unwrap_err().contains("neither listen nor connect"));
+    }
+
+    #[test]
+    fn cables_are_found_by_lldp_where_no_file_has_them() {
+        let read = |text: &str| {
+            let options: Options =
+                toml::from_str(&format!("connect = ['tcp:leaf']\n{text}")).unwrap();
+            options.check().map(|()| options.lldp_interval())
+        };
+        assert_eq!(read("topology = 'f'"), Ok(None));
+        let brief = Some(Duration::from_millis(500));
+        assert_eq!(read("topology = 'f'\nlldp_interval = '500ms'"), Ok(brief));
+        assert_eq!(read(""), Ok(Some(LLDP_INTERVAL)));
+        assert_eq!(read("lldp_key = 'sixteen bytes or more'"), Ok(Some(LLDP_INTERVAL)));
+        let refused = |text| read(text).unwrap_err();
+        assert!(refused("lldp_interval = '0s'").contains("longer than 0s"));
+        assert!(refused("lldp_key = 'short'").contains("at least 16 bytes"));
+        let unused = "topology = 'f'\nlldp_key = 'sixteen bytes or more'";
+        assert!(refused(unused).contains("of no use without lldp_interval"));
+        assert_eq!(format!("{:?}", SecretText("abc".to_owned())), "SecretText(hidden)");
+    }
+
+    #[test]
+    fn switches_that_are_found_have_the_descriptions_of_the_settings() {
+        let told = |text: &str| {
+            let options: Options = toml::from_str(&format!("listen = '[::1]:0'\n{text}")).unwrap();
+            options.descriptions()
+        };
+        let known = told("datapaths = { leaf0 = '0x1', leaf1 = '0:0:0:0:0:0:0:ab' }").unwrap();
+        assert_eq!(known, BTreeMap::from([(1, "leaf0".to_owned()), (0xab, "leaf1".to_owned())]));
+        assert!(told("datapaths = { a = '1', b = '1' }").unwrap_err().contains("have 0x1"));
+        assert!(told("datapaths = { a = 'x' }").unwrap_err().contains("is no datapath id"));
     }
 
     #[test]

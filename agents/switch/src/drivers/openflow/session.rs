@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use fabricast_openflow::{
     Body, BundleAdd, BundleControl, BundleStep, Entries, EntryKey, ErrorMessage, Fence, Found,
-    Mapping, MultipartReply, MultipartRequest, Programs, Reply, Request, Role, RoleMessage,
+    Mapping, MultipartReply, MultipartRequest, Programs, Reply, Request, Role, RoleMessage, Room,
     bundle_flags, error_type, group_mod_failed, role_request_failed,
 };
 use fabricast_proto::v1;
@@ -79,8 +79,8 @@ impl WriteError {
 /// Abilities of a switch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Abilities {
-    /// Colors for which it has room.
-    pub(super) colors: u16,
+    /// Numbers of groups and flows that it can hold.
+    pub(super) room: Room,
     /// True if it takes several changes together or none of them.
     pub(super) bundles: bool,
 }
@@ -107,7 +107,8 @@ struct Held {
 pub(super) struct Session {
     pub(super) name: String,
     pub(super) connection: Connection,
-    mapping: Mapping,
+    /// Changed only while `held` is locked.
+    mapping: Mutex<Mapping>,
     programs: Arc<Mutex<Option<Programs>>>,
     abilities: Abilities,
     watched: Arc<Watched>,
@@ -126,11 +127,13 @@ impl Session {
         watched: Arc<Watched>,
     ) -> Self {
         let (held, seen, used_entries) = <(AsyncMutex<Held>, Mutex<_>, _)>::default();
+        let mapping = Mutex::new(mapping);
         Self { name, connection, mapping, programs, abilities, watched, held, seen, used_entries }
     }
 
+    /// Colors for which the switch has room.
     pub(super) fn colors(&self) -> u16 {
-        self.abilities.colors
+        self.mapping().colors_within(self.abilities.room)
     }
 
     /// Largest number of entries used in any table of the switch.
@@ -138,8 +141,8 @@ impl Session {
         self.used_entries.load(Ordering::Relaxed)
     }
 
-    pub(super) fn mapping(&self) -> &Mapping {
-        &self.mapping
+    pub(super) fn mapping(&self) -> Mapping {
+        *self.mapping.lock()
     }
 
     /// The table as last confirmed; empty without fault tolerance.
@@ -147,8 +150,24 @@ impl Session {
         Arc::clone(&self.seen.lock())
     }
 
-    pub(super) fn is_live(&self, port: u32) -> bool {
-        self.watched.is_live(port)
+    /// The switch as it tells itself.
+    pub(super) fn watched(&self) -> &Watched {
+        &self.watched
+    }
+
+    /// Follows the ports that lead to endpoints. Entries of a port that was none before, or is none
+    /// now, lack flows from then on: they count as missing until they are written again.
+    ///
+    /// - `ports`: asked for once nobody else writes.
+    pub(super) async fn follow_endpoint_ports(&self, ports: impl Fn() -> PortSet + Send) {
+        let held = &mut *self.held.lock().await;
+        let ports = ports();
+        if self.mapping().endpoint_ports == ports {
+            return;
+        }
+        self.mapping.lock().endpoint_ports = ports;
+        // A failure to read ends the connection, and then the table is read again.
+        let _ = self.read_into(held).await;
     }
 
     /// Reads the table. If this connection is the master, it removes what is no part of an entry.
@@ -158,7 +177,7 @@ impl Session {
         let found = held.found.clone();
         if !found.leftovers.is_empty() && held.master.is_some() {
             let (switch, leftovers) = (&self.name, found.leftovers.len());
-            match self.apply(&mut held, self.mapping.removals(&found.leftovers)).await {
+            match self.apply(&mut held, self.mapping().removals(&found.leftovers)).await {
                 Ok(()) => {
                     held.found.leftovers.clear();
                     tracing::info!(switch, leftovers, "groups and flows of no entry removed");
@@ -212,7 +231,7 @@ impl Session {
         let wanted = wanted();
         let changes = wanted
             .iter()
-            .flat_map(|(key, first)| self.mapping.way_changes(&held.found, *key, *first))
+            .flat_map(|(key, first)| self.mapping().way_changes(&held.found, *key, *first))
             .collect();
         self.apply(held, changes).await?;
         for (key, first) in &wanted {
@@ -284,12 +303,12 @@ impl Session {
         term: u64,
         programs: &Programs,
     ) -> Result<(), WriteError> {
-        if held.found.programs == self.mapping.program_flows(&held.found.entries, programs) {
+        if held.found.programs == self.mapping().program_flows(&held.found.entries, programs) {
             return Ok(());
         }
         self.claim(held, term).await?; // may read the table again
-        let wanted = self.mapping.program_flows(&held.found.entries, programs);
-        let changes = self.mapping.program_changes(&held.found.programs, &wanted, term);
+        let wanted = self.mapping().program_flows(&held.found.entries, programs);
+        let changes = self.mapping().program_changes(&held.found.programs, &wanted, term);
         self.apply(held, changes).await?;
         held.found.programs = wanted;
         Ok(())
@@ -335,11 +354,11 @@ impl Session {
         self.claim(held, fence.term).await?;
         let mut changes = Vec::new();
         if held.found.fence != Some(fence) {
-            changes.extend(self.mapping.fence_changes(fence));
+            changes.extend(self.mapping().fence_changes(fence));
         }
-        changes.extend(self.mapping.removals(&held.found.leftovers));
+        changes.extend(self.mapping().removals(&held.found.leftovers));
         let all = writes.iter().map(|(key, out)| (*key, *out));
-        changes.extend(self.mapping.changes(&held.found, all.clone(), fence.term));
+        changes.extend(self.mapping().changes(&held.found, all.clone(), fence.term));
         let before = held.found.entries.clone();
         let written = match self.apply(held, changes).await {
             Ok(()) => self.check(held, writes).await,
@@ -351,7 +370,7 @@ impl Session {
             }
             return Err(error);
         }
-        self.mapping.note_written(&mut held.found, all);
+        self.mapping().note_written(&mut held.found, all);
         held.found.leftovers.clear();
         held.found.fence = Some(fence);
         self.note(&held.found);
@@ -455,10 +474,10 @@ impl Session {
     ) -> Result<bool, WriteError> {
         let mut expected = Vec::new(); // id, buckets, flows
         for (key, out) in kept {
-            let first = self.mapping.first_way(&held.found, **key, **out);
-            expected.extend(self.mapping.groups(**key, **out, first).into_iter().map(|group| {
-                let is_entry = group.group == self.mapping.group(**key);
-                let flows = if is_entry { self.mapping.flow_count(**key) } else { 0 };
+            let first = self.mapping().first_way(&held.found, **key, **out);
+            expected.extend(self.mapping().groups(**key, **out, first).into_iter().map(|group| {
+                let is_entry = group.group == self.mapping().group(**key);
+                let flows = if is_entry { self.mapping().flow_count(**key) } else { 0 };
                 (group.group, group.buckets.len(), flows)
             }));
         }
@@ -489,8 +508,8 @@ impl Session {
         let was = writes.keys().map(|key| (*key, before.get(key).copied().unwrap_or_default()));
         let differs =
             was.filter(|(key, out)| found.entries.get(key).copied().unwrap_or_default() != *out);
-        let mut changes = self.mapping.removals(&found.leftovers);
-        changes.extend(self.mapping.changes(found, differs, held.master.unwrap_or(0)));
+        let mut changes = self.mapping().removals(&found.leftovers);
+        changes.extend(self.mapping().changes(found, differs, held.master.unwrap_or(0)));
         let undone = match self.apply(held, changes).await {
             Ok(()) => self.read_into(held).await,
             Err(error) => Err(error),
@@ -505,7 +524,7 @@ impl Session {
 
     async fn read_into(&self, held: &mut Held) -> Result<(), WriteError> {
         let (mut flows, mut groups) = (Vec::new(), Vec::new());
-        for answer in self.ask(&self.mapping.requests()).await? {
+        for answer in self.ask(&self.mapping().requests()).await? {
             if let Some(refusal) = answer.refusal {
                 return Err(WriteError::Refused(refusal));
             }
@@ -522,7 +541,7 @@ impl Session {
                 }
             }
         }
-        held.found = self.mapping.read(&flows, &groups);
+        held.found = self.mapping().read(&flows, &groups);
         self.note(&held.found);
         Ok(())
     }
@@ -536,7 +555,7 @@ impl Session {
 
     /// Notes what others may ask for without waiting.
     fn note(&self, found: &Found) {
-        if self.mapping.fault_tolerant {
+        if self.mapping().fault_tolerant {
             *self.seen.lock() = Arc::new(found.clone());
         }
         let (mut most, mut port, mut count) = (0, 0, 0);

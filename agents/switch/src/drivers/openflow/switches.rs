@@ -4,17 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_openflow::{Fence, Mapping, Programs, Room};
+use fabricast_openflow::{
+    Body, Contradiction, Fence, Mapping, PortStatus, Programs, Room, SeenSwitch, SwitchPort,
+};
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
-use fabricast_topology::{Graph, Peer, PortId, PortSet, SwitchId};
-use parking_lot::Mutex;
+use fabricast_topology::{BuildError, Graph, Peer, PortId, PortSet};
+use parking_lot::{Mutex, RwLock};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::connection::Closed;
+use super::neighbors::Neighbors;
+use super::nodes::Nodes;
 use super::session::Session;
+use super::watched::Watched;
 use super::ways::Trees;
 
 /// Why a switch that connects cannot be used.
@@ -82,7 +87,6 @@ pub(crate) enum SwitchState {
 }
 
 struct Record {
-    switch: SwitchId,
     state: SwitchState,
     /// Time at which the state began.
     since: Instant,
@@ -91,12 +95,23 @@ struct Record {
     fence: Option<Fence>,
 }
 
-/// All switches of the topology.
+impl Record {
+    /// A switch that has not connected.
+    fn absent(since: Instant) -> Self {
+        Self { state: SwitchState::Absent, since, session: None, fence: None }
+    }
+}
+
+/// All switches of the topology, and those that have connected without being known.
 pub(super) struct Switches {
-    fabric: Arc<Graph>,
+    /// The fabric as it ought to be; empty before it is known.
+    fabric: RwLock<Arc<Graph>>,
     mapping: Mapping,
-    nodes: BTreeMap<u64, String>,
+    nodes: Nodes,
     grace: Duration,
+    /// `None` if no cables are looked for.
+    neighbors: Option<Arc<Neighbors>>,
+    /// By node id.
     records: Mutex<BTreeMap<String, Record>>,
     /// Newest colors of the addresses of programs, once known; sessions share it.
     programs: Arc<Mutex<Option<Programs>>>,
@@ -109,46 +124,122 @@ pub(super) struct Switches {
 pub(super) struct Stale;
 
 impl Switches {
-    /// - `nodes`: node id by datapath id, of all switches of the fabric.
     /// - `grace`: time without a connection until a switch counts as failed.
+    /// - `neighbors`: `None` if no cables are looked for.
     pub(super) fn new(
         fabric: Arc<Graph>,
-        nodes: BTreeMap<u64, String>,
+        nodes: Nodes,
         mapping: Mapping,
         grace: Duration,
+        neighbors: Option<Arc<Neighbors>>,
     ) -> Self {
         let since = Instant::now();
-        let record = |switch| {
-            let state = SwitchState::Absent;
-            let record = Record { switch, state, since, session: None, fence: None };
-            (fabric.switch_name(switch).to_owned(), record)
-        };
+        let record = |switch| (fabric.switch_name(switch).to_owned(), Record::absent(since));
         let records = Mutex::new(fabric.switches().map(record).collect());
         let (changed, written) = (watch::Sender::new(0), watch::Sender::new(0));
-        let programs = Arc::default();
-        Self { fabric, mapping, nodes, grace, records, programs, changed, written }
+        let (fabric, programs) = (RwLock::new(fabric), Arc::default());
+        Self { fabric, mapping, nodes, grace, neighbors, records, programs, changed, written }
     }
 
     pub(super) fn mapping(&self) -> &Mapping {
         &self.mapping
     }
 
-    pub(super) fn node(&self, datapath: u64) -> Option<&str> {
-        self.nodes.get(&datapath).map(String::as_str)
+    /// Node id of a switch; `None` if it does not belong to the fabric.
+    pub(super) fn node(&self, datapath: u64) -> Option<String> {
+        self.nodes.name(datapath)
     }
 
-    /// Number of ports of a switch in the topology.
+    pub(super) fn neighbors(&self) -> Option<Arc<Neighbors>> {
+        self.neighbors.clone()
+    }
+
+    /// The fabric as it ought to be.
+    pub(super) fn fabric(&self) -> Arc<Graph> {
+        Arc::clone(&self.fabric.read())
+    }
+
+    /// Sets the fabric as it ought to be. Switches that are not connected have the grace time from
+    /// now on.
+    pub(super) fn expect(&self, fabric: Arc<Graph>) {
+        let since = Instant::now();
+        let mut records = self.records.lock();
+        for switch in fabric.switches() {
+            let name = fabric.switch_name(switch).to_owned();
+            records.entry(name).or_insert_with(|| Record::absent(since));
+        }
+        let is_expected = |name: &str| fabric.find_switch(name).is_some();
+        records.retain(|name, record| record.session.is_some() || is_expected(name));
+        *self.fabric.write() = fabric;
+        drop(records);
+        self.note_change();
+    }
+
+    /// Follows a message of a switch that was not asked for, or that tells its ports.
+    pub(super) fn follow(&self, watched: &Watched, body: &Body) {
+        let mut is_news = watched.follow(body);
+        if let (Some(neighbors), Some(datapath)) = (&self.neighbors, watched.datapath()) {
+            match body {
+                Body::PacketIn(packet) => is_news |= neighbors.take(datapath, packet),
+                Body::PortStatus(PortStatus { port, .. }) if !watched.is_live(port.number) => {
+                    if let Ok(number) = u8::try_from(port.number) {
+                        neighbors.forget_port(SwitchPort { datapath, number });
+                    }
+                }
+                _ => {}
+            }
+        }
+        if is_news {
+            self.note_change();
+        }
+    }
+
+    /// Number of ports of a switch in the topology; of one that is not there, as it tells itself.
     pub(super) fn ports(&self, name: &str) -> u8 {
-        let count = self.fabric.find_switch(name).map(|switch| self.fabric.ports(switch).len());
-        u8::try_from(count.unwrap_or(0)).unwrap_or(u8::MAX)
+        let session = self.session(name).ok();
+        port_count(&self.fabric(), name, session.as_deref())
     }
 
-    /// Ports of a switch that lead to endpoints in the topology.
+    /// Ports of a switch that lead to endpoints: in the topology, or by what is heard at ports that
+    /// lead nowhere there.
     pub(super) fn endpoint_ports(&self, name: &str) -> PortSet {
-        let ports = self.fabric.find_switch(name).into_iter();
-        let is_endpoint = |port: &PortId| matches!(self.fabric.peer(*port), Peer::Endpoint(_));
-        let ports = ports.flat_map(|switch| self.fabric.ports(switch)).filter(is_endpoint);
-        ports.map(|port| self.fabric.port_number(port)).collect()
+        let (fabric, mut endpoint_ports) = (self.fabric(), PortSet::EMPTY);
+        let mut heard = match (&self.neighbors, self.nodes.datapath(name)) {
+            (Some(neighbors), Some(datapath)) => neighbors.endpoint_ports(datapath),
+            (None, _) | (_, None) => PortSet::EMPTY,
+        };
+        let ports = fabric.find_switch(name).into_iter().flat_map(|switch| fabric.ports(switch));
+        for port in ports {
+            let number = fabric.port_number(port);
+            match fabric.peer(port) {
+                Peer::Endpoint(_) => endpoint_ports.insert(number),
+                Peer::Switch(_) => heard.remove(number),
+                Peer::None => {}
+            }
+        }
+        endpoint_ports.union(heard)
+    }
+
+    /// The fabric as it is heard; `None` if no switch is connected, or no cables are looked for.
+    pub(super) fn found(&self) -> Option<Result<Graph, BuildError>> {
+        let (neighbors, fabric) = (self.neighbors.as_ref()?, self.fabric());
+        let seen = |session: Arc<Session>| {
+            let (name, datapath) = (session.name.clone(), session.watched().datapath()?);
+            let known = fabric.find_switch(&name).map(|switch| fabric.switch_description(switch));
+            let description = self.nodes.description(datapath).or(known);
+            let description = description.unwrap_or_default().to_owned();
+            Some(SeenSwitch { datapath, name, description, ports: session.watched().last_port() })
+        };
+        let switches: Vec<SeenSwitch> = self.sessions().into_iter().filter_map(seen).collect();
+        (!switches.is_empty()).then(|| neighbors.graph(&switches, &self.nodes))
+    }
+
+    /// Cables of the expected fabric that lead elsewhere.
+    ///
+    /// - `fabric`: as [`Self::fabric`] gave it.
+    pub(super) fn contradictions(&self, fabric: &Graph) -> BTreeMap<PortId, Contradiction> {
+        let neighbors = self.neighbors.as_ref();
+        neighbors.map_or_else(BTreeMap::new, |one| one.contradictions(fabric, &self.nodes))
     }
 
     pub(super) fn programs(&self) -> Arc<Mutex<Option<Programs>>> {
@@ -161,7 +252,7 @@ impl Switches {
     }
 
     pub(super) fn is_known(&self, name: &str) -> bool {
-        self.fabric.find_switch(name).is_some()
+        self.records.lock().contains_key(name) || self.fabric().find_switch(name).is_some()
     }
 
     /// The session of a switch; otherwise why there is none.
@@ -197,15 +288,14 @@ impl Switches {
 
     /// Takes a session in, with the fence that was found in the switch.
     pub(super) fn connected(&self, name: &str, session: Arc<Session>, found: Option<Fence>) {
-        let mut records = self.records.lock();
-        if let Some(record) = records.get_mut(name) {
-            record.fence = record.fence.max(found);
-            if let Some(other) = record.session.replace(session) {
-                other.connection.close(Closed::ByAgent); // both came at the same time
-            }
-            record.state = SwitchState::Ready;
-            record.since = Instant::now();
+        let (now, mut records) = (Instant::now(), self.records.lock());
+        let record = records.entry(name.to_owned()).or_insert_with(|| Record::absent(now));
+        record.fence = record.fence.max(found);
+        if let Some(other) = record.session.replace(session) {
+            other.connection.close(Closed::ByAgent); // both came at the same time
         }
+        record.state = SwitchState::Ready;
+        record.since = now;
         drop(records);
         self.note_change();
     }
@@ -253,35 +343,37 @@ impl Switches {
 
     /// Tables and cables as they are known now.
     pub(super) fn trees(&self) -> Trees {
-        let sessions = self.sessions_by_switch();
+        let fabric = self.fabric();
+        let sessions = self.sessions_by_switch(&fabric);
         let is_down = |port: &PortId| {
-            let session = &sessions[self.fabric.switch_of(*port).index()];
-            let number = u32::from(self.fabric.port_number(*port));
-            session.as_ref().is_some_and(|session| !session.is_live(number))
+            let session = &sessions[fabric.switch_of(*port).index()];
+            let number = u32::from(fabric.port_number(*port));
+            session.as_ref().is_some_and(|session| !session.watched().is_live(number))
         };
-        let ports = self.fabric.switches().flat_map(|switch| self.fabric.ports(switch));
+        let ports = fabric.switches().flat_map(|switch| fabric.ports(switch));
         let down: BTreeSet<PortId> = ports.filter(is_down).collect();
         let tables = sessions.iter().map(|session| session.as_ref().map(|one| one.seen()));
-        Trees { fabric: Arc::clone(&self.fabric), tables: tables.collect(), down }
+        Trees { fabric: Arc::clone(&fabric), tables: tables.collect(), down }
     }
 
-    fn sessions_by_switch(&self) -> Vec<Option<Arc<Session>>> {
+    fn sessions_by_switch(&self, fabric: &Graph) -> Vec<Option<Arc<Session>>> {
         let records = self.records.lock();
-        let session = |switch| records.get(self.fabric.switch_name(switch))?.session.clone();
-        self.fabric.switches().map(session).collect()
+        let session = |switch| records.get(fabric.switch_name(switch))?.session.clone();
+        fabric.switches().map(session).collect()
     }
 
     /// All switches, ordered by node id.
     pub(super) fn list(&self) -> Vec<v1::Switch> {
-        let kind = fabric_kind(&self.mapping);
+        let (kind, fabric) = (fabric_kind(&self.mapping), self.fabric());
         let records = self.records.lock();
         let switch = |(name, record): (&String, &Record)| {
-            let session = record.session.as_ref();
+            let session = record.session.as_deref();
             let colors = session.map_or(self.mapping.colors, |session| session.colors());
+            let known = fabric.find_switch(name).map(|switch| fabric.switch_description(switch));
             v1::Switch {
                 name: name.clone(),
-                description: self.fabric.switch_description(record.switch).to_owned(),
-                port_count: u32::from(self.ports(name)),
+                description: known.unwrap_or_default().to_owned(),
+                port_count: u32::from(port_count(&fabric, name, session)),
                 table_kind: kind.into(),
                 colors: u32::from(colors),
                 live: session.is_some(),
@@ -293,29 +385,36 @@ impl Switches {
 
     /// Ports of a switch with their peers and states; without counters.
     pub(super) fn list_ports(&self, name: &str) -> Option<Vec<v1::PortStatus>> {
-        let switch = self.fabric.find_switch(name)?;
+        let fabric = self.fabric();
+        let switch = fabric.find_switch(name)?;
         let session = self.session(name).ok();
         let port = |port: PortId| {
-            let number = u32::from(self.fabric.port_number(port));
-            let (peer, peer_port) = match self.fabric.peer(port) {
+            let number = u32::from(fabric.port_number(port));
+            let (peer, peer_port) = match fabric.peer(port) {
                 Peer::None => (String::new(), 0),
-                Peer::Endpoint(endpoint) => (self.fabric.endpoint_name(endpoint).to_owned(), 0),
+                Peer::Endpoint(endpoint) => (fabric.endpoint_name(endpoint).to_owned(), 0),
                 Peer::Switch(far) => {
-                    let name = self.fabric.switch_name(self.fabric.switch_of(far)).to_owned();
-                    (name, u32::from(self.fabric.port_number(far)))
+                    let name = fabric.switch_name(fabric.switch_of(far)).to_owned();
+                    (name, u32::from(fabric.port_number(far)))
                 }
             };
-            let live = session.as_ref().is_some_and(|session| session.is_live(number));
+            let live = session.as_ref().is_some_and(|session| session.watched().is_live(number));
             v1::PortStatus { port: number, peer, peer_port, live, ..<_>::default() }
         };
-        Some(self.fabric.ports(switch).map(port).collect())
+        Some(fabric.ports(switch).map(port).collect())
     }
 
-    /// Parts that have failed, and the time at which more may count as failed.
+    /// Parts that have failed, and the time at which more may count as failed. A cable that leads
+    /// elsewhere has failed, too: nothing reaches its expected ends by it.
     pub(super) fn failed(&self, now: Instant) -> (Vec<v1::Element>, Option<Instant>) {
+        let fabric = self.fabric();
+        let elsewhere = self.contradictions(&fabric);
         let records = self.records.lock();
         let (mut kinds, mut next) = (Vec::new(), None::<Instant>);
-        for (name, record) in records.iter().filter(|(_, record)| record.session.is_none()) {
+        let is_missing = |name: &str, record: &Record| {
+            record.session.is_none() && fabric.find_switch(name).is_some()
+        };
+        for (name, record) in records.iter().filter(|(name, record)| is_missing(name, record)) {
             let until = record.since + self.grace;
             if now >= until {
                 kinds.push(Kind::SwitchName(name.clone()));
@@ -324,29 +423,41 @@ impl Switches {
             }
         }
         let session = |port: PortId| {
-            let name = self.fabric.switch_name(self.fabric.switch_of(port));
+            let name = fabric.switch_name(fabric.switch_of(port));
             records.get(name)?.session.as_ref()
         };
         let is_down = |port: PortId| {
-            let number = u32::from(self.fabric.port_number(port));
-            session(port).is_some_and(|session| !session.is_live(number))
+            let number = u32::from(fabric.port_number(port));
+            session(port).is_some_and(|session| !session.watched().is_live(number))
         };
-        for port in self.fabric.switches().flat_map(|switch| self.fabric.ports(switch)) {
-            match self.fabric.peer(port) {
+        let link = |port: PortId| {
+            let switch_name = fabric.switch_name(fabric.switch_of(port)).to_owned();
+            Kind::Link(v1::PortName { switch_name, port: u32::from(fabric.port_number(port)) })
+        };
+        for port in fabric.switches().flat_map(|switch| fabric.ports(switch)) {
+            match fabric.peer(port) {
                 // Each cable once, by its lower port.
                 Peer::Switch(far) if port < far && (is_down(port) || is_down(far)) => {
-                    let switch_name = self.fabric.switch_name(self.fabric.switch_of(port));
-                    let port = u32::from(self.fabric.port_number(port));
-                    let switch_name = switch_name.to_owned();
-                    kinds.push(Kind::Link(v1::PortName { switch_name, port }));
+                    kinds.push(link(port));
                 }
                 Peer::Endpoint(endpoint) if is_down(port) => {
-                    kinds.push(Kind::Endpoint(self.fabric.endpoint_name(endpoint).to_owned()));
+                    kinds.push(Kind::Endpoint(fabric.endpoint_name(endpoint).to_owned()));
+                }
+                Peer::Switch(_) | Peer::Endpoint(_) if elsewhere.contains_key(&port) => {
+                    kinds.push(link(port));
                 }
                 Peer::Switch(_) | Peer::Endpoint(_) | Peer::None => {}
             }
         }
         (kinds.into_iter().map(|kind| v1::Element { kind: Some(kind) }).collect(), next)
+    }
+}
+
+/// Number of ports of a switch in a topology; of one that is not there, as it tells itself.
+fn port_count(fabric: &Graph, name: &str, session: Option<&Session>) -> u8 {
+    match fabric.find_switch(name) {
+        Some(switch) => u8::try_from(fabric.ports(switch).len()).unwrap_or(u8::MAX),
+        None => session.map_or(0, |session| session.watched().last_port()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The driver over switches that the test makes, some of which behave badly.
 
+mod discovery;
 mod model;
 mod ways;
 
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use fabricast_openflow::{Action, Field, FlowStats, Instruction};
 use fabricast_proto::v1::element::Kind;
+use fabricast_topology::Peer;
 use fabricast_topology::spec::TopologySpec;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
@@ -46,7 +48,7 @@ fn start(fabric: &Arc<Graph>, more: &str) -> OpenflowDriver {
     let pair = |(number, switch)| format!("\"{}\" = \"{number:x}\"", fabric.switch_name(switch));
     let pairs: Vec<String> = (1..).zip(fabric.switches()).map(pair).collect();
     let datapaths = format!("datapaths = {{ {} }}\n{more}", pairs.join(", "));
-    OpenflowDriver::start(&options(&datapaths), Arc::clone(fabric)).unwrap()
+    OpenflowDriver::start(&options(&datapaths), Some(Arc::clone(fabric))).unwrap()
 }
 
 impl World {
@@ -62,19 +64,33 @@ impl World {
     async fn over(fabric: &str, habits: Habits, more: &str) -> Self {
         let fabric = Arc::new(TopologySpec::parse(fabric).unwrap().generate().unwrap());
         let driver = start(&fabric, more);
+        let world = Self::connected(driver, fabric, &habits);
+        for at in 1..world.switches.len() {
+            world.is_live(at, true).await;
+        }
+        world
+    }
+
+    /// All switches connect to an agent, with the cables of a fabric between them.
+    fn connected(driver: OpenflowDriver, fabric: Arc<Graph>, habits: &Habits) -> Self {
         let ports = |switch| u32::try_from(fabric.ports(switch).len()).unwrap();
         let switch = |(datapath, switch): (u64, _)| {
             let habits = if datapath == 1 { habits.clone() } else { Habits::default() };
             Switch::new(datapath, ports(switch), habits)
         };
         let switches: Vec<Switch> = (1..).zip(fabric.switches()).map(switch).collect();
+        for port in fabric.switches().flat_map(|switch| fabric.ports(switch)) {
+            if let Peer::Switch(far) = fabric.peer(port) {
+                let [(near, number), (far, far_number)] = [port, far].map(|port| {
+                    let switch = fabric.switch_of(port).index();
+                    (&switches[switch], u32::from(fabric.port_number(port)))
+                });
+                near.plug(number, far, far_number);
+            }
+        }
         let address = driver.address.unwrap();
         let connections = switches.iter().map(|switch| switch.connect(address)).collect();
-        let world = Self { driver, fabric, switches, connections };
-        for at in 1..world.switches.len() {
-            world.is_live(at, true).await;
-        }
-        world
+        Self { driver, fabric, switches, connections }
     }
 
     fn address(&self) -> SocketAddr {

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use fabricast_openflow::{
-    Body, BundleControl, BundleStep, ErrorMessage, Features, FlowCommand, FlowMod, FlowStats,
-    Framer, GroupCommand, GroupDesc, GroupFeatures, GroupMod, GroupStats, Hello, Instruction,
-    Message, MultipartReply, Port, PortChange, PortStats, PortStatus, Reply, Request, Role,
-    RoleChange, RoleMessage, RoleStatus, SwitchDesc, TableFeatures, Version,
+    Action, Announcement, Body, BundleControl, BundleStep, ErrorMessage, Features, Field,
+    FlowCommand, FlowMod, FlowStats, Framer, GroupCommand, GroupDesc, GroupFeatures, GroupMod,
+    GroupStats, Hello, Instruction, Match, Message, MultipartReply, PacketIn, PacketOut, Port,
+    PortChange, PortStats, PortStatus, Reply, Request, Role, RoleChange, RoleMessage, RoleStatus,
+    SwitchDesc, TableFeatures, Version,
 };
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -77,6 +78,8 @@ pub(super) struct Model {
     pub(super) groups: BTreeMap<u32, GroupDesc>,
     pub(super) flows: Vec<FlowStats>,
     ports: BTreeMap<u32, Port>,
+    /// Other ends of cables: the switch, and the port there.
+    cables: BTreeMap<u32, (Weak<Mutex<Model>>, u32)>,
     pub(super) generation: Option<u64>,
     controllers: BTreeMap<usize, Controller>,
     bundles: BTreeMap<u32, Vec<Message>>,
@@ -136,6 +139,50 @@ impl Switch {
         model.controllers.values().for_each(|controller| controller.send(status.clone()));
     }
 
+    /// Plugs a cable into a port, and into one of another switch; both then have a signal.
+    pub(super) fn plug(&self, number: u32, far: &Self, far_number: u32) {
+        for (near, number, far, far_number) in
+            [(self, number, far, far_number), (far, far_number, self, number)]
+        {
+            let end = (Arc::downgrade(&far.model), far_number);
+            near.model.lock().cables.insert(number, end);
+            near.set_link(number, true);
+        }
+    }
+
+    /// A host at a port says which endpoint it is.
+    pub(super) fn announce(&self, number: u32, endpoint: &str) {
+        let content = Announcement { endpoint: endpoint.to_owned() }.encode();
+        let length = |more: usize| u16::try_from(content.len() + more).unwrap().to_be_bytes();
+        let [a, b] = u16::try_from(number).unwrap().to_be_bytes();
+        let datapath = u8::try_from(self.datapath).unwrap();
+        let mut frame = vec![1, 0, 0x5e, 0, 0, 254, 2, 0, 0, datapath, a, b, 8, 0, 0x45, 0];
+        frame.extend(length(28));
+        frame.extend([0, 0, 0, 0, 1, 17, 0, 0, 10, 0, 0, 1]);
+        frame.extend(Announcement::ADDRESS.octets());
+        frame.extend([200, 1]);
+        frame.extend(Announcement::PORT.to_be_bytes());
+        frame.extend(length(8));
+        frame.extend([0, 0]);
+        frame.extend(content);
+        self.model.lock().receive(number, frame);
+    }
+
+    /// Sends a packet that a controller has made.
+    fn send(&self, packet: &PacketOut) {
+        for action in &packet.actions {
+            let Action::Output(number) = action else { continue };
+            let model = self.model.lock();
+            let cable = model.cables.get(number).filter(|_| model.is_up(*number)).cloned();
+            drop(model); // the far switch may be sending, too
+            if let Some((far, number)) = cable
+                && let Some(far) = far.upgrade()
+            {
+                far.lock().receive(number, packet.data.clone());
+            }
+        }
+    }
+
     async fn run(self, agent: SocketAddr) -> std::io::Result<()> {
         static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
         let own = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
@@ -182,6 +229,13 @@ impl Switch {
 
     fn answer(&self, own: usize, message: Message) -> Vec<Message> {
         let Message { xid, body } = message;
+        let is_slave = self.model.lock().controllers[&own].role == Role::Slave;
+        if let Body::PacketOut(packet) = &body
+            && !is_slave
+        {
+            self.send(packet);
+            return vec![];
+        }
         let mut model = self.model.lock();
         let bodies = match body {
             Body::FeaturesRequest => vec![Body::FeaturesReply(Features {
@@ -193,8 +247,12 @@ impl Switch {
             Body::RoleRequest(request) => vec![model.give_role(own, request)],
             Body::BarrierRequest => vec![Body::BarrierReply],
             Body::EchoRequest(data) => vec![Body::EchoReply(data)],
-            Body::BundleControl(_) | Body::BundleAdd(_) | Body::GroupMod(_) | Body::FlowMod(_)
-                if model.controllers[&own].role == Role::Slave =>
+            Body::BundleControl(_)
+            | Body::BundleAdd(_)
+            | Body::GroupMod(_)
+            | Body::FlowMod(_)
+            | Body::PacketOut(_)
+                if is_slave =>
             {
                 vec![Body::Error(IS_SLAVE)]
             }
@@ -234,6 +292,31 @@ impl Drop for Leaves {
 }
 
 impl Model {
+    fn is_up(&self, number: u32) -> bool {
+        self.ports.get(&number).is_some_and(Port::is_live)
+    }
+
+    /// Takes a frame in: hands it to the controllers, if a flow says so.
+    fn receive(&self, number: u32, data: Vec<u8>) {
+        let kind = Field::EthType(u16::from_be_bytes([data[12], data[13]]));
+        let all = [Instruction::Apply(vec![Action::Controller])];
+        let hands_over =
+            |flow: &FlowStats| flow.conditions.fields.contains(&kind) && flow.instructions == all;
+        if !self.is_up(number) || !self.flows.iter().any(hands_over) {
+            return;
+        }
+        let packet = Body::PacketIn(PacketIn {
+            buffer: u32::MAX,
+            total_length: u16::try_from(data.len()).unwrap(),
+            reason: 1,
+            table: 0,
+            cookie: 0,
+            conditions: Match { fields: vec![Field::InPort(number)] },
+            data,
+        });
+        self.controllers.values().for_each(|controller| controller.send(packet.clone()));
+    }
+
     fn give_role(&mut self, own: usize, request: RoleMessage) -> Body {
         let RoleMessage { role, generation } = request;
         if role == Role::Master {
@@ -407,7 +490,7 @@ impl Model {
 fn group_of(flow: &FlowStats) -> Option<u32> {
     flow.instructions.iter().find_map(|instruction| match instruction {
         Instruction::Apply(actions) => actions.iter().find_map(|action| match action {
-            fabricast_openflow::Action::Group(group) => Some(*group),
+            Action::Group(group) => Some(*group),
             _ => None,
         }),
         _ => None,
