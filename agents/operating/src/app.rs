@@ -12,6 +12,7 @@
 //!  Nodes ──► PacketSender (bounded queue) ──► FabricStream ──► fabric
 //!  fabric ──► FabricStream ──► Listeners (bounded; a slow one loses packets) ──► processes
 //!  programs ──IGMP──► kernel ──► Programs ──► inputs of Nodes (joins, leaves)
+//!  Announcements ──datagram of each interface, every 2 s──► switch ──► switch agent
 //!  OpenLink ──► message layers of Nodes ──► MemberEvents (a slow process stops its senders)
 //! ```
 
@@ -38,6 +39,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::codegen::BoxFuture;
 
 use crate::agent::{Agent, Parts};
+use crate::announcements::Announcements;
 use crate::api::collective_agent::CollectiveAgent;
 use crate::api::operating_agent::OperatingAgentServer;
 use crate::api::process::ProcessServer;
@@ -97,6 +99,7 @@ pub struct App {
     socket: Option<BoundSocket>,
     agent: Arc<Agent>,
     programs: Arc<Programs>,
+    announcements: Announcements,
     to_fabric: mpsc::Receiver<v1::AttachEndpointsRequest>,
     settings: LiveSettings,
 }
@@ -160,9 +163,10 @@ impl App {
         }
         let report_interval = Arc::new(watch::Sender::new(config.report_interval));
         let interfaces = Interface::of(&config.nodes).map_err(StartError::Interface)?;
+        let announcements = Announcements::of(&config);
         let programs = Programs::new(&agent, interfaces, config.program_ranges);
         let settings = LiveSettings { nodes, retry, report_interval, user_rules };
-        Ok(Self { server, services, socket, agent, programs, to_fabric, settings })
+        Ok(Self { server, services, socket, agent, programs, announcements, to_fabric, settings })
     }
 
     /// The address that processes and other agents use.
@@ -202,7 +206,8 @@ impl App {
     }
 
     async fn serve_until(self, stop: CancellationToken) -> Result<(), RunError> {
-        let Self { server, services, socket, agent, programs, to_fabric, settings } = self;
+        let Self { server, services, socket, agent, programs, announcements, to_fabric, settings } =
+            self;
         agent.start();
         let processes = serve_processes(socket, &agent, stop.clone());
         let both = async { tokio::try_join!(server.serve(services, stop), processes).map(|_| ()) };
@@ -212,6 +217,7 @@ impl App {
             () = agent.report(settings.report_interval.subscribe()) => Ok(()),
             () = agent.serve_fabric(to_fabric) => Ok(()),
             () = programs.run() => Ok(()),
+            () = announcements.run() => Ok(()),
             () = agent.combining.clone().refresh_offers() => Ok(()),
         };
         agent.runtime.tasks.stop().await;

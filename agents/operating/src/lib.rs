@@ -17,6 +17,7 @@
 //! | `api` | the gRPC services; only they make a `tonic::Status` |
 
 mod agent;
+mod announcements;
 mod api;
 mod app;
 mod collectives;

@@ -55,6 +55,8 @@ pub struct OperatingAgentConfig {
     pub program_ranges: Vec<AddressRange>,
     /// Address of the packets of color 0; those of others follow. `None` if processes send none.
     pub color_addresses: Option<Ipv4Addr>,
+    /// True if the interfaces of nodes are announced, for switch agents that look for endpoints.
+    pub announce: bool,
     /// Time between two reports, to group agents and to the TIC.
     pub report_interval: Duration,
     /// When a group agent hosted here probes a member's node, and when it reports it to the TIC.
@@ -124,6 +126,10 @@ pub struct RawOperatingAgentConfig {
     /// processes that talk to each other directly send to a whole group by the switches. Empty:
     /// they do not. Default 239.192.0.0, as the driver's.
     pub color_addresses: String,
+    /// Send a datagram by each of a node's `interfaces` every 2s that says which endpoint it is, for
+    /// a switch agent that finds the topology of OpenFlow switches. Default false: where the
+    /// topology is known, nobody reads them, and other networks pass them on to all hosts.
+    pub announce: bool,
     /// Default 500ms: two thousand messages a second for a thousand nodes, and a failure is
     /// noticed within seconds.
     #[serde(with = "humantime_serde")]
@@ -178,6 +184,7 @@ impl Default for RawOperatingAgentConfig {
             shared_memory: PathBuf::from("/dev/shm"),
             program_ranges: PROGRAM_RANGES.map(str::to_owned).to_vec(),
             color_addresses: Ipv4Addr::new(239, 192, 0, 0).to_string(),
+            announce: false,
             report_interval: Duration::from_millis(500),
             report_timeout: Duration::from_secs(2),
             adaptive: None,
@@ -220,6 +227,10 @@ impl Role for OperatingAgentConfig {
         let program_ranges = check_ranges(problems, &raw.program_ranges);
         let color_addresses = check_color_addresses(problems, &raw.color_addresses);
         let nodes = check_nodes(problems, raw.nodes);
+        let has_none = |nodes: &Vec<NodeConfig>| nodes.iter().all(|one| one.interfaces.is_empty());
+        if raw.announce && nodes.as_ref().is_some_and(has_none) {
+            problems.add("announce", "no node has interfaces, so nothing can be announced");
+        }
         let detection = RawDetection {
             report_timeout: raw.report_timeout,
             adaptive: raw.adaptive,
@@ -251,6 +262,7 @@ impl Role for OperatingAgentConfig {
             process_rules: process_rules?,
             program_ranges: program_ranges?,
             color_addresses: color_addresses?,
+            announce: raw.announce,
             shared_memory: Some(raw.shared_memory).filter(|path| !path.as_os_str().is_empty()),
             report_interval: raw.report_interval,
             detector: detector?,
