@@ -161,11 +161,11 @@ impl App {
         let services = self.services();
         let (failed, newest) = watch::channel(None);
         let (ready, mut known) = watch::channel(self.discovery_interval.is_none());
-        let driver = Arc::clone(self.inventory.driver());
+        let inventory = Arc::clone(&self.inventory);
         let (tic, name) = (self.tic.clone(), self.name.clone());
         let discover = async {
             if let Some(interval) = self.discovery_interval {
-                discovery::report(driver, tic, name, interval, ready).await;
+                discovery::report(inventory, tic, name, interval, ready).await;
             }
         };
         let follow = async {

@@ -14,7 +14,7 @@ use fabricast_topology::ibnetdiscover;
 use thiserror::Error;
 use tokio::sync::watch;
 
-use crate::driver::Driver;
+use crate::inventory::Inventory;
 
 /// Most bytes of the topology in one message.
 const CHUNK: usize = 1 << 20;
@@ -54,7 +54,7 @@ impl TopologyReport<'_> {
 /// - `reporter`: name of the switch agent.
 /// - `ready`: set once the driver knows the expected topology.
 pub(crate) async fn report(
-    driver: Arc<dyn Driver>,
+    inventory: Arc<Inventory>,
     tic: Leader,
     reporter: String,
     interval: Duration,
@@ -65,7 +65,7 @@ pub(crate) async fn report(
     let mut expected = Vec::new();
     let mut warned = false;
     loop {
-        let reported = match driver.discover().await {
+        let reported = match inventory.driver().discover().await {
             Err(error) => Err(error.to_string()),
             Ok(graph) => {
                 let text = ibnetdiscover::write(&graph);
@@ -78,7 +78,7 @@ pub(crate) async fn report(
                 if is_settled && since_report > REPEAT {
                     since_report = 0;
                     let message = TopologyReport { reporter: &reporter, text: &seen };
-                    let reported = report_once(&*driver, &tic, message, &mut expected).await;
+                    let reported = report_once(&inventory, &tic, message, &mut expected).await;
                     reported.map(|()| true).map_err(|error| {
                         since_report = REPEAT; // again after the next discovery
                         error.to_string()
@@ -107,7 +107,7 @@ pub(crate) async fn report(
 ///
 /// - `expected`: digest of the topology that the driver expects.
 async fn report_once(
-    driver: &dyn Driver,
+    inventory: &Inventory,
     tic: &Leader,
     report: TopologyReport<'_>,
     expected: &mut Vec<u8>,
@@ -128,7 +128,8 @@ async fn report_once(
             endpoints = graph.endpoint_count(),
             "topology known"
         );
-        driver.expect(Arc::new(graph));
+        inventory.driver().expect(Arc::new(graph));
+        inventory.forget().await; // switches may have more ports now
         *expected = sha256;
     }
     Ok(())

@@ -31,7 +31,7 @@ impl Run for SwitchAgentArgs {
         let security = security(config.certificates.as_deref(), config.limits)?;
         let telemetry = reloadable.telemetry("fabricast-switch-agent")?;
         block_on_threads(async {
-            let driver = driver(&config.hardware, &security)?;
+            let driver = open_hardware(&config.hardware, &security)?;
             let app = fabricast_switch::App::bind(config, security.clone(), driver)
                 .context("start the switch agent")?;
             let settings = app.settings();
@@ -46,7 +46,10 @@ impl Run for SwitchAgentArgs {
 }
 
 /// Opens the hardware that a switch agent programs.
-fn driver(hardware: &Hardware, security: &Security) -> Result<Arc<dyn Driver>, Failure> {
+pub(super) fn open_hardware(
+    hardware: &Hardware,
+    security: &Security,
+) -> Result<Arc<dyn Driver>, Failure> {
     let section = match hardware {
         Hardware::Emulated { .. } | Hardware::Infiniband(_) => "switch_agent.infiniband",
         Hardware::Other { .. } => "switch_agent.driver_options",

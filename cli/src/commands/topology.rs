@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Subcommand;
-use fabricast_config::InfinibandConfig;
+use fabricast_config::{InfinibandConfig, Sources, SwitchAgentConfig, load};
 use fabricast_placement::slurm::{self, SlurmTopology};
 use fabricast_proto::v1;
 use fabricast_switch::{Driver, InfinibandDriver};
@@ -19,6 +19,7 @@ use fabricast_topology::{
 };
 use serde::Serialize;
 
+use super::switch_agent::open_hardware;
 use crate::args::{Format, ServerArgs};
 use crate::command::{Globals, Run};
 use crate::failure::Failure;
@@ -26,6 +27,7 @@ use crate::job_input::JobInput;
 use crate::output::{self, Rows};
 use crate::progress::Progress;
 use crate::remote::{Remote, block_on, run_to_end};
+use crate::serve::{init_log, security};
 use crate::source::{CLUSTER, Topology, read_text};
 
 /// Largest part of a topology in one message, in bytes.
@@ -61,15 +63,19 @@ pub(crate) enum TopologyCommand {
         #[arg(value_name = "FILE|PRESET")]
         file: String,
     },
-    /// Discover an InfiniBand subnet through a local port; print it in the format of
-    /// `ibnetdiscover`.
+    /// Discover a fabric and print it in the format of `ibnetdiscover`: an InfiniBand subnet through
+    /// a local port, or with `--config` the switches of a switch agent.
     Discover {
         /// Adapter, such as `mlx5_0`; default: the first with an active port.
-        #[arg(long)]
+        #[arg(long, conflicts_with = "config")]
         adapter: Option<String>,
         /// Port of the adapter; 0 for the first active one.
-        #[arg(long, default_value_t = 0)]
+        #[arg(long, default_value_t = 0, conflicts_with = "config")]
         port: u8,
+        /// Settings of a switch agent, in TOML. It may run meanwhile, unless it listens for switches
+        /// of OpenFlow that connect.
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
         /// Output file; default: standard output.
         #[arg(long)]
         out: Option<PathBuf>,
@@ -134,8 +140,11 @@ impl Run for TopologyCommand {
                 let topology = Topology::read(&file)?;
                 whole(&topology.graph, &topology.text, None, format)
             }
-            Self::Discover { adapter, port, out } => {
-                let graph = discover(adapter, port)?;
+            Self::Discover { adapter, port, config, out } => {
+                let graph = match config {
+                    Some(file) => discover_by_settings(file)?,
+                    None => discover(adapter, port)?,
+                };
                 whole(&graph, &ibnetdiscover::write(&graph), out.as_deref(), format)
             }
             Self::Download { out, server } => {
@@ -190,7 +199,23 @@ async fn replace(
     })
 }
 
-/// Discovers the topology from the switches.
+/// Discovers the topology of the hardware that the settings of a switch agent name.
+fn discover_by_settings(file: PathBuf) -> Result<Arc<Graph>, Failure> {
+    let agent = load::<SwitchAgentConfig>(&Sources::of_this_process(Some(file)));
+    let agent = agent.map_err(|errors| Failure::BadConfig(errors.into()))?;
+    let security = security(agent.certificates.as_deref(), agent.limits)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // Switches that are not reached, or cannot be used, are told there.
+    let _log = init_log("fabricast", "warn")?;
+    let _progress = Progress::of_time("discovering");
+    run_to_end(&runtime, async {
+        let driver = open_hardware(&agent.hardware, &security)?;
+        let graph = driver.discover().await.context("discover the switches")?;
+        Ok::<_, Failure>(graph)
+    })
+}
+
+/// Discovers an InfiniBand subnet through a local port.
 fn discover(adapter: Option<String>, port: u8) -> Result<Arc<Graph>, Failure> {
     let config = InfinibandConfig { adapter, port, ..InfinibandConfig::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

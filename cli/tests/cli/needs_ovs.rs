@@ -2,6 +2,8 @@
 
 #[path = "needs_ovs/certificates.rs"]
 mod certificates;
+#[path = "needs_ovs/discovered.rs"]
+mod discovered;
 #[path = "needs_ovs/multicast.rs"]
 mod multicast;
 

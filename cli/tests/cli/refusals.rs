@@ -52,6 +52,7 @@ fn topologies_that_cannot_be_read_are_refused() {
             ("topology import missing", 2, "read 'missing': No such file"),
             ("topology detect missing", 2, "hint: the presets are cluster, demo, paper, fat-tree,"),
             ("topology import empty", 2, "'empty': line 1: no switch or adapter"),
+            ("topology discover --config missing", 78, "cannot be read: No such file"),
             ("topology import folder", 2, "read 'folder': Is a directory"),
             ("topology import binary", 2, "read 'binary': line 1: not UTF-8 text"),
             ("topology show prose", 2, "'prose': line 1: "),

@@ -6,7 +6,8 @@ use std::process::Command;
 
 use fabricast_integration::{Cluster, Conformance, Layout, Part, eventually};
 use fabricast_openflow::{
-    Body, EntryKey, Fence, Found, Mapping, Message, Request, Role, RoleMessage, Version,
+    Body, CODE_BYTES, EntryKey, Fence, Found, LldpFrame, Mapping, Message, Request, Role,
+    RoleMessage, SwitchPort, Version,
 };
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
@@ -376,4 +377,16 @@ fn ovs_ofctl_prints_what_was_meant() {
     let told = "OFPT_FLOW_MOD (OF1.3) (xid=0x7): ADD table:3 \
                 priority=999,ip,nw_dst=239.192.0.0/26 cookie:0x1 actions=drop";
     assert_eq!(printed(Version::V13, term), told);
+    let conditions = ["dl_type=0x88cc", "ip,nw_dst=224.0.0.254"];
+    for (flow, conditions) in mapping.controller_flows().into_iter().zip(conditions) {
+        let told = format!(
+            "OFPT_FLOW_MOD (OF1.3) (xid=0x7): ADD table:3 priority=1001,{conditions} \
+             actions=CONTROLLER:65535"
+        );
+        assert_eq!(printed(Version::V13, flow), told);
+    }
+    let port = SwitchPort { datapath: 7, number: 3 };
+    let sending = LldpFrame { port, seconds: 6, code: [0; CODE_BYTES] }.sending();
+    let told = "OFPT_PACKET_OUT (OF1.3) (xid=0x7): in_port=CONTROLLER actions=output:3 data_len=90";
+    assert!(printed(Version::V13, sending).starts_with(told));
 }
