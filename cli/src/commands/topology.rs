@@ -63,8 +63,8 @@ pub(crate) enum TopologyCommand {
         #[arg(value_name = "FILE|PRESET")]
         file: String,
     },
-    /// Discover a fabric and print it in the format of `ibnetdiscover`: an InfiniBand subnet through
-    /// a local port, or with `--config` the switches of a switch agent.
+    /// Discover a fabric and print it in the format of `ibnetdiscover`: an InfiniBand subnet
+    /// through a local port, or with `--config` the switches of a switch agent.
     Discover {
         /// Adapter, such as `mlx5_0`; default: the first with an active port.
         #[arg(long, conflicts_with = "config")]
@@ -72,8 +72,8 @@ pub(crate) enum TopologyCommand {
         /// Port of the adapter; 0 for the first active one.
         #[arg(long, default_value_t = 0, conflicts_with = "config")]
         port: u8,
-        /// Settings of a switch agent, in TOML. It may run meanwhile, unless it listens for switches
-        /// of OpenFlow that connect.
+        /// Settings of a switch agent, in TOML. It may run meanwhile, unless it listens for
+        /// switches of OpenFlow that connect.
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
         /// Output file; default: standard output.

@@ -1,5 +1,5 @@
-//! Messages that change entries, those that keep the fence of the writer, and those that have frames
-//! handed to the controllers.
+//! Messages that change entries, those that keep the fence of the writer, and those that have
+//! frames handed to the controllers.
 
 use fabricast_topology::PortSet;
 

@@ -1,8 +1,8 @@
 //! Neighbors of switch ports, as frames tell them, and the fabric that they make.
 //!
-//! A frame shows that a cable carries packets in one direction. That is a cable unless another frame
-//! contradicts it: one of which a direction is broken is still the cable that is there, and ports
-//! say by themselves that they have no signal.
+//! A frame shows that a cable carries packets in one direction. That is a cable unless another
+//! frame contradicts it: one of which a direction is broken is still the cable that is there, and
+//! ports say by themselves that they have no signal.
 //!
 //! A port keeps its neighbor until that was silent for a time or the port went down, so two
 //! senders behind one port do not take turns. Only a switch takes the place of an endpoint at

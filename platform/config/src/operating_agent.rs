@@ -126,8 +126,8 @@ pub struct RawOperatingAgentConfig {
     /// processes that talk to each other directly send to a whole group by the switches. Empty:
     /// they do not. Default 239.192.0.0, as the driver's.
     pub color_addresses: String,
-    /// Send a datagram by each of a node's `interfaces` every 2s that says which endpoint it is, for
-    /// a switch agent that finds the topology of OpenFlow switches. Default false: where the
+    /// Send a datagram by each of a node's `interfaces` every 2s that says which endpoint it is,
+    /// for a switch agent that finds the topology of OpenFlow switches. Default false: where the
     /// topology is known, nobody reads them, and other networks pass them on to all hosts.
     pub announce: bool,
     /// Default 500ms: two thousand messages a second for a thousand nodes, and a failure is

@@ -99,7 +99,8 @@ pub struct RawTicConfig {
     #[serde(with = "humantime_serde")]
     pub route_lease: Duration,
     /// Topology file, as `ibnetdiscover` prints it; or `discovered`, if switch agents report what
-    /// they find (`report_topology`). No default: there is no usual network.
+    /// they find (with InfiniBand `report_topology`, with OpenFlow no `topology` of their own). No
+    /// default: there is no usual network.
     pub topology: Option<PathBuf>,
     /// Table entries that groups may use, 1 to 65535. Default 32: what the paper's switches have.
     pub colors: u16,

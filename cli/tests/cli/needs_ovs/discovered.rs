@@ -31,7 +31,7 @@ fn cables(text: &str) -> Cables {
     cables.collect()
 }
 
-/// What a command printed; why there is nothing, as with a TIC that begins a term.
+/// Output of a command; or why there is none, as with a TIC that begins a term.
 fn said(output: Output) -> Result<String, String> {
     let texts = [&output.stdout, &output.stderr];
     let [said, why] = texts.map(|text| String::from_utf8_lossy(text).into_owned());

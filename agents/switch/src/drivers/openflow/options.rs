@@ -39,8 +39,9 @@ pub(super) struct Options {
     #[serde(default)]
     pub(super) datapaths: BTreeMap<String, String>,
     /// Time between two LLDP frames out of each port, by which cables are found; a cable that is
-    /// silent for three of them is forgotten. Default 2s without `topology`: a hundred bytes a port.
-    /// With `topology` none by default; given, cables that lead elsewhere than there have failed.
+    /// silent for three of them is forgotten. Default 2s without `topology`: a hundred bytes a
+    /// port. With `topology` none by default; given, cables that lead elsewhere than there have
+    /// failed.
     #[serde(default, with = "humantime_serde")]
     pub(super) lldp_interval: Option<Duration>,
     /// Text of at least 16 bytes that all agents of a fabric share, so that each believes the LLDP

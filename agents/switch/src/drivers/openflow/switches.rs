@@ -159,8 +159,8 @@ impl Switches {
         Arc::clone(&self.fabric.read())
     }
 
-    /// Sets the fabric as it ought to be. Switches that are not connected have the grace time from
-    /// now on.
+    /// Sets the fabric as it ought to be. Switches that are new there have the grace time from now
+    /// on.
     pub(super) fn expect(&self, fabric: Arc<Graph>) {
         let since = Instant::now();
         let mut records = self.records.lock();
