@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fabricast_openflow::{
-    Announcement, Body, Contradiction, HeardFrame, LldpFrame, Mapping, Neighbor, NeighborTable,
-    PacketIn, SeenSwitch, SwitchPort,
+    Announcement, Body, CODE_BYTES, Contradiction, HeardFrame, LldpFrame, Mapping, Neighbor,
+    NeighborTable, PacketIn, SeenSwitch, SwitchPort,
 };
 use fabricast_topology::{BuildError, Graph, PortId, PortSet};
 use parking_lot::Mutex;
@@ -45,8 +45,9 @@ impl Neighbors {
         let seconds = u16::try_from(self.silence().as_secs()).unwrap_or(u16::MAX).max(1);
         let frame = |number: &u8| {
             let port = SwitchPort { datapath, number: *number };
-            let code = hmac::sign(&self.key, &told(port));
-            let code = code.as_ref().try_into().expect("a code of SHA-256 has 32 bytes");
+            let signed = hmac::sign(&self.key, &told(port));
+            let code: [u8; CODE_BYTES] =
+                signed.as_ref().try_into().expect("a code of SHA-256 has 32 bytes");
             LldpFrame { port, seconds, code }.sending()
         };
         mapping.controller_flows().into_iter().chain(ports.iter().map(frame)).collect()
