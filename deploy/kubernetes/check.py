@@ -25,6 +25,8 @@ WORKLOADS = {"StatefulSet", "Deployment", "DaemonSet"}
 FOREIGN = {"PodMonitor", "Certificate", "Issuer"}
 METRICS = 9464
 ROLES = {"tic", "router", "fabric", "operating-agent", "switch-agent"}
+# Settings that [tic] and [router] must have alike.
+ALIKE = ("COLORS", "FAULT_TOLERANT", "TABLES")
 
 
 def is_part(wanted, labels):
@@ -201,6 +203,13 @@ class Overlay:
             found = any(is_part(wanted, labels) for labels in pods)
             self.check(found, f"{one['kind']} {one['metadata']['name']}: selects no pod")
 
+    def alike(self):
+        """TICs and route services are told the same of the switches."""
+        for one in self.of("ConfigMap"):
+            for name in ALIKE:
+                told = [one["data"].get(f"FABRICAST_{part}__{name}") for part in ("TIC", "ROUTER")]
+                self.check(told[0] == told[1], f"{one['metadata']['name']}: {name} of TIC and router: {told}")
+
     def settings(self, one, program):
         """Has the part check the settings that its pod would have."""
         pod = one["spec"]["template"]["spec"]
@@ -282,6 +291,7 @@ def main(program):
     overlay.selectors()
     overlay.connections()
     overlay.certificates()
+    overlay.alike()
     for one in overlay.of("CronJob"):
         overlay.pods(one)
         overlay.copies(one, program)
