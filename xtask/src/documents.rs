@@ -8,6 +8,8 @@
 
 mod page;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -15,10 +17,10 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 
-use crate::{kubernetes, outside, python, separate};
-use page::Page;
+use crate::{kubernetes, outside, python, separate, setup};
+use page::{Means, Page};
 
 /// Pages that another chore runs, with its name.
 const ELSEWHERE: [(&str, &str); 1] = [("docs/runbooks/", "`cargo xtask e2e` walks through it")];
@@ -50,6 +52,35 @@ pub(crate) fn run(root: &Path, filter: &str, optimized: bool) -> Result<bool> {
     if !built.context("start cargo")?.success() {
         return Ok(false);
     }
+    let pages = read(root, filter, optimized)?;
+    // What needs tools, as a lab of switches, takes all processors.
+    let (alone, together): (Vec<_>, Vec<_>) = pages.iter().partition(|(_, page)| page.has_needs);
+    let most = std::thread::available_parallelism().map_or(1, usize::from);
+    let failed = run_pages(root, &together, optimized, most)?;
+    let failed = failed + run_pages(root, &alone, optimized, 1)?;
+    let left_out: Vec<&String> = pages.iter().flat_map(|(_, page)| &page.left_out).collect();
+    for block in &left_out {
+        println!("== left out: {block}");
+    }
+    let elsewhere: usize = pages.iter().map(|(_, page)| page.elsewhere.len()).sum();
+    let commands: usize = pages.iter().map(|(_, page)| page.commands).sum();
+    let count = left_out.len();
+    println!(
+        "documents: {commands} commands ran, {elsewhere} blocks run elsewhere, {count} left out, \
+         {failed} pages failed"
+    );
+    Ok(failed == 0 && commands > 0)
+}
+
+/// Reads the pages whose path contains `filter`, and sets up the tools that their blocks need.
+fn read(root: &Path, filter: &str, is_optimized: bool) -> Result<Vec<(String, Page)>> {
+    let known = RefCell::new(BTreeMap::<String, Option<String>>::new());
+    let missing = |tool: &str| {
+        ensure!(setup::is_tool(tool), "`cargo xtask setup` knows no {tool}");
+        let mut known = known.borrow_mut();
+        let set_up = || setup::set_up_one(root, tool).map(|missing| missing.to_string());
+        Ok(known.entry(tool.to_owned()).or_insert_with(set_up).clone())
+    };
     let mut pages = Vec::new();
     for path in paths(root)?.into_iter().filter(|path| path.contains(filter)) {
         if let Some((_, why)) = ELSEWHERE.iter().find(|(start, _)| path.starts_with(start)) {
@@ -57,22 +88,23 @@ pub(crate) fn run(root: &Path, filter: &str, optimized: bool) -> Result<bool> {
             continue;
         }
         let text = fs::read_to_string(root.join(&path)).with_context(|| path.clone())?;
-        let page = page::read(&path, &text, optimized)?;
+        let page = page::read(&path, &text, Means { is_optimized, missing: &missing })?;
+        for one in &page.elsewhere {
+            let is_there = root.join(&one.runner).exists();
+            ensure!(is_there, "{}: there is no {} to run it", one.block, one.runner);
+        }
         pages.push((path, page));
     }
-    let failed = run_pages(root, &pages, optimized)?;
-    let left_out: Vec<&String> = pages.iter().flat_map(|(_, page)| &page.left_out).collect();
-    for block in &left_out {
-        println!("== left out: {block}");
-    }
-    let commands: usize = pages.iter().map(|(_, page)| page.commands).sum();
-    let count = left_out.len();
-    println!("documents: {commands} commands ran, {count} blocks left out, {failed} pages failed");
-    Ok(failed == 0 && commands > 0)
+    Ok(pages)
 }
 
-/// Runs pages, as many at a time as there are processors. Returns how many failed.
-fn run_pages(root: &Path, pages: &[(String, Page)], optimized: bool) -> Result<usize> {
+/// Runs pages, `most` at a time. Returns how many failed.
+fn run_pages(
+    root: &Path,
+    pages: &[&(String, Page)],
+    optimized: bool,
+    most: usize,
+) -> Result<usize> {
     let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let one_after_another = || -> Result<()> {
         while let Some((path, page)) = pages.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -89,8 +121,7 @@ fn run_pages(root: &Path, pages: &[(String, Page)], optimized: bool) -> Result<u
         Ok(())
     };
     std::thread::scope(|scope| -> Result<()> {
-        let count = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers: Vec<_> = (0..count).map(|_| scope.spawn(one_after_another)).collect();
+        let workers: Vec<_> = (0..most).map(|_| scope.spawn(one_after_another)).collect();
         for worker in workers {
             worker.join().map_err(|_| anyhow!("a page cannot be run"))??;
         }
@@ -160,7 +191,7 @@ serve() {
     "$@" >"$HOME/served" 2>&1 &
     server=$!
     for _ in $(seq 600); do
-        ! grep --quiet --extended-regexp 'all services at|console .*http|serves at' "$HOME/served" || return 0
+        ! grep --quiet --extended-regexp 'all services at|console .*http|serves at|switch-agent serves' "$HOME/served" || return 0
         kill -0 "$server" 2>/dev/null || break
         sleep 0.1
     done
@@ -192,8 +223,7 @@ fn prepare(root: &Path, work: &Path, optimized: bool) -> Result<()> {
 
 /// Where programs are looked for: ours first, and the Python that `cargo xtask setup` makes.
 fn search_path(root: &Path, work: &Path) -> Result<std::ffi::OsString> {
-    let own = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = vec![work.join("target/release"), root.join(python::FOLDER).join("bin")];
-    folders.extend(std::env::split_paths(&own));
+    folders.extend(std::env::split_paths(&setup::path()));
     Ok(std::env::join_paths(folders)?)
 }

@@ -2,12 +2,17 @@
 
 use std::process::Command;
 
+use crate::setup;
+
 /// A command that runs another one, whose words follow, as root of a network that nobody else is
-/// in; the loopback device is up.
+/// in; the loopback device is up. For root it is root of the machine, too: a switch that waits for
+/// a processor must run before others.
 pub(crate) fn command() -> Command {
     let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child"]);
-    command.args(["--mount", "--mount-proc", "--"]);
+    if !setup::is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(["--net", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--"]);
     command.args(["sh", "-c", r#"PATH=$PATH:/usr/sbin:/sbin ip link set lo up && exec "$0" "$@""#]);
     command
 }

@@ -270,6 +270,11 @@ pub(crate) fn set_up(root: &Path, may_install: bool) -> Vec<Missing> {
     set_up_all(root, TOOLS.iter(), may_install)
 }
 
+/// True if there is a tool of this name.
+pub(crate) fn is_tool(name: &str) -> bool {
+    TOOLS.iter().any(|tool| tool.name == name)
+}
+
 /// As [`set_up`], for the tool of this name.
 pub(crate) fn set_up_one(root: &Path, name: &str) -> Option<Missing> {
     set_up_all(root, TOOLS.iter().filter(|tool| tool.name == name), true).pop()
@@ -399,7 +404,7 @@ fn apt_get(prefix: &[&str], arguments: &[&str]) -> Result<(), String> {
     }
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let output = Command::new("id").arg("-u").output();
     output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
