@@ -15,7 +15,7 @@ const RECORDS: &str = "cli/tests/records";
 
 /// Builds the images and runs the tests. `false` if one failed.
 ///
-/// - `short`: only the first blow to parts of each kind, and no runbooks.
+/// - `short`: only the first blow to parts of each kind.
 ///
 /// # Errors
 ///
@@ -39,8 +39,7 @@ pub(crate) fn run(root: &Path, short: bool) -> Result<bool> {
         ("cargo", containers.split(' ').collect()),
         ("cargo", runbooks.split(' ').collect()),
     ];
-    // The runbooks are the last.
-    for (program, arguments) in commands.into_iter().rev().skip(usize::from(short)).rev() {
+    for (program, arguments) in commands {
         println!("== {program} {}", arguments.join(" "));
         let found = if program == "cargo" { program.into() } else { root.join(program) };
         let status = outside(found, root)

@@ -57,8 +57,9 @@ usage: cargo xtask <verb>
                     plant bugs, or those with NAME in their names, or some drawn by chance, and demand that
                     the simulation or a named test finds each
   e2e [--short]     build the images, start the cluster of deploy/compose without records, break it container
-                    by container under load, walk through docs/runbooks, and end it; left out aloud where
-                    no docker engine is (--short: parts of each kind are broken in one way only, no runbooks)
+                    by container under load, walk through docs/runbooks and what other pages do there, and end
+                    it; left out aloud where no docker engine is (--short: parts of each kind are broken in one
+                    way only)
   e2e --new-user [--from COMMIT]
                     walk through docs/tutorials/three-machines.md in containers with Debian: three machines are
                     installed from packages, watched, copied, drained, upgraded from a lower version (--from: that

@@ -1,5 +1,6 @@
 //! Walks through the runbooks of `docs/runbooks` on the cluster of `deploy/compose`: every command
-//! of every page, in order, and what the page says that it answers.
+//! of every page, in order, and what the page says that it answers. Then come the blocks of other
+//! pages that a comment gives to this file.
 
 #![expect(clippy::print_stdout, reason = "progress is for people")]
 
@@ -11,7 +12,20 @@ use fabricast_e2e::{Cluster, compose_files};
 use tokio::process::Command;
 
 /// Longer than whatever a page waits for.
-const PATIENCE: &str = "120s";
+const PATIENCE: &str = "240s";
+/// Other pages with commands for this cluster.
+const OTHER_PAGES: [&str; 3] = ["README.md", "docs/administration.md", "docs/deploy.md"];
+/// Beginning of the comment before each of their blocks.
+const MARK: &str = "<!-- elsewhere: tests/e2e/tests/runbooks.rs ";
+/// For runbooks, in the folder of the cluster.
+const BESIDE: &str = "set -eu\n. ./environment\nexec 2>&1\n";
+/// For other pages, in the root of the repository. Etcds are reached from their own network only.
+const AT_ROOT: &str = r#"
+set -eu
+shopt -s expand_aliases
+etcdctl() { deploy/compose/compose exec -T --env "ETCDCTL_ENDPOINTS=$ETCDCTL_ENDPOINTS" etcd-0 etcdctl "$@"; }
+exec 2>&1
+"#;
 
 /// Commands of a page, and what their output has to contain, line by line, in any order.
 #[derive(Debug, Default, PartialEq)]
@@ -24,22 +38,28 @@ struct Step {
 
 /// The steps of a page: blocks fenced as `sh`, each with the block fenced as `text` that may follow
 /// it.
-fn steps(page: &str) -> Vec<Step> {
+///
+/// - `mark`: beginning of a comment; only blocks that follow such a one are steps.
+fn steps(page: &str, mark: Option<&str>) -> Vec<Step> {
     let (mut steps, mut fence) = (Vec::<Step>::new(), "");
+    let (mut is_marked, mut is_step) = (false, mark.is_none());
     for (line, text) in page.lines().enumerate() {
         // A block may belong to an item of a list.
         if let Some(kind) = text.trim_start().strip_prefix("```") {
             fence = kind;
             if kind == "sh" {
-                steps.push(Step { line: line + 1, ..Step::default() });
+                is_step = mark.is_none() || std::mem::take(&mut is_marked);
+                steps.extend(is_step.then(|| Step { line: line + 1, ..Step::default() }));
             }
-        } else if fence == "sh" {
+        } else if fence == "sh" && is_step {
             let step = steps.last_mut().expect("a block has begun");
             step.commands.push_str(text);
             step.commands.push('\n');
-        } else if fence == "text" && !text.trim().is_empty() {
+        } else if fence == "text" && is_step && !text.trim().is_empty() {
             let step = steps.last_mut().expect("an answer follows commands");
             step.answers.push(plain(text));
+        } else if fence.is_empty() && mark.is_some_and(|mark| text.starts_with(mark)) {
+            is_marked = true;
         }
     }
     steps
@@ -63,19 +83,32 @@ fn has(line: &str, wanted: &str) -> bool {
     })
 }
 
-fn pages() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runbooks");
-    let entries = fs::read_dir(folder).expect("the runbooks are there");
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The runbooks.
+fn runbooks() -> Vec<PathBuf> {
+    let entries = fs::read_dir(root().join("docs/runbooks")).expect("the runbooks are there");
     let mut pages: Vec<PathBuf> = entries.map(|entry| entry.expect("a file").path()).collect();
     pages.sort();
     pages
 }
 
-async fn walk(step: &Step) {
-    let compose = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/compose");
-    let script = format!("set -eu\n. ./environment\nexec 2>&1\n{}", step.commands);
+/// The steps of a file.
+fn read(page: &Path, mark: Option<&str>) -> Vec<Step> {
+    steps(&fs::read_to_string(page).expect("a page can be read"), mark)
+}
+
+/// Runs a step.
+///
+/// - `folder`: from the root of the repository.
+/// - `before`: commands before those of the page.
+async fn walk(step: &Step, folder: &str, before: &str) {
+    let script = format!("{before}{}", step.commands);
     let mut command = Command::new("timeout");
-    command.args([PATIENCE, "bash", "-c", &script]).current_dir(compose).kill_on_drop(true);
+    command.args([PATIENCE, "bash", "-c", &script]);
+    command.current_dir(root().join(folder)).kill_on_drop(true);
     command.env("COMPOSE_FILE", compose_files());
     let output = command.output().await.expect("bash can be started");
     let said = String::from_utf8_lossy(&output.stdout);
@@ -91,14 +124,23 @@ async fn walk(step: &Step) {
 #[ignore = "needs a docker engine: cargo xtask e2e"]
 async fn every_runbook_can_be_walked_through() {
     let _cluster = Cluster::start().await;
-    for page in pages() {
+    for page in runbooks() {
         let started = Instant::now();
-        let text = fs::read_to_string(&page).expect("a page can be read");
-        for step in steps(&text) {
-            walk(&step).await;
+        for step in read(&page, None) {
+            walk(&step, "deploy/compose", BESIDE).await;
         }
         let name = page.file_name().unwrap_or_default().display();
         println!("e2e: {name} walked through in {:.0} s", started.elapsed().as_secs_f64());
+    }
+    // They form groups, and end the cluster.
+    for page in OTHER_PAGES {
+        let started = Instant::now();
+        let steps = read(&root().join(page), Some(MARK));
+        for step in &steps {
+            walk(step, "", AT_ROOT).await;
+        }
+        let (count, seconds) = (steps.len(), started.elapsed().as_secs_f64());
+        println!("e2e: {count} blocks of {page} run in {seconds:.0} s");
     }
     Cluster::end().await;
 }
@@ -112,17 +154,28 @@ fn a_page_has_commands_and_what_they_answer() {
         answers: vec!["a 1".to_owned(), "b".to_owned()],
     };
     let second = Step { line: 18, commands: "   true\n".to_owned(), answers: vec![] };
-    assert_eq!(steps(page), [first, second]);
+    assert_eq!(steps(page, None), [first, second]);
     assert!(has("group rows/0 is routed at 12", "rows/0 ... routed at"));
     assert!(!has("group rows/0 is routed", "routed ... rows/0"));
 }
 
 #[test]
-fn every_runbook_has_commands() {
-    let pages = pages();
+fn of_other_pages_only_marked_blocks_are_steps() {
+    let page = format!(
+        "```sh\na\n```\n```text\nb\n```\n{MARK}x -->\n```sh\nc\n```\n```text\nd\n```\n```sh\ne\n```\n"
+    );
+    let step = Step { line: 8, commands: "c\n".to_owned(), answers: vec!["d".to_owned()] };
+    assert_eq!(steps(&page, Some(MARK)), [step]);
+}
+
+#[test]
+fn every_page_has_commands() {
+    let pages = runbooks();
     assert!(pages.len() >= 5, "{pages:?}");
     for page in pages {
-        let text = fs::read_to_string(&page).unwrap();
-        assert!(!steps(&text).is_empty(), "{}", page.display());
+        assert!(!read(&page, None).is_empty(), "{}", page.display());
+    }
+    for page in OTHER_PAGES {
+        assert!(!read(&root().join(page), Some(MARK)).is_empty(), "{page}");
     }
 }
