@@ -285,8 +285,8 @@ class Openflow(Emulated):
 
 
 def cables(fabric):
-    """Cables in the output of `ibnetdiscover`: by the digits of a switch, for each port the digits or the node id of the
-    far end, its port, and its description."""
+    """Cables in the output of `ibnetdiscover`, by the digits of a switch: for each port the digits or the node id of
+    the far end, its port, and its description."""
     switches, own = {}, None
     for line in fabric.splitlines():
         if found := re.match(r'Switch\s+\d+\s+"S-([0-9a-f]+)"', line):

@@ -8,7 +8,9 @@ With --mistakes it then makes one mistake after the other in the overlay, and de
 FABRICAST is the program, which issues certificates; the images are in the engine. Each container has the command,
 environment, user, rights and mounts of its pod, and the names that services give it. Its probes have to pass, then two
 nodes form a group, whose packets have to arrive (hardware.py says how, and what stands for the hardware), and the job
-that copies the records has to end well. Ends with 0 if all do, otherwise with the pod and the container that do not.
+that copies the records has to end well. Where there are etcds and no hardware, restore.py then copies and restores the
+records by hand. Ends with 0 if all do, otherwise with the pod and the container that do not.
+
 Where this differs from Kubernetes: an operating agent is called by the name of its node and not by an address, a pod in
 the network of its node has that network alone, services do not translate ports, and network policies are not in force.
 """
@@ -28,6 +30,7 @@ import yaml
 
 from engine import Failure, docker, done, inspect, run
 from hardware import driver, hardware
+from restore import restore
 
 WORKLOADS = ("StatefulSet", "Deployment", "DaemonSet")
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
@@ -384,6 +387,8 @@ class Cluster:
             code = docker("wait", job.id)
             if code != "0":
                 job.fail(f"has ended with {code}")
+        if not self.plain and driver(self.documents) == "emulated":
+            restore(self)
         restarts = [f"{pod.name} {count}" for pod in pods if (count := pod.state()["RestartCount"])]
         print(f"{len(pods)} pods, {len(jobs)} jobs, {len(pods) * len(PROBES)} probes pass, {self.hardware.arrival}; "
               f"started again: {', '.join(restarts) or 'none'}")
