@@ -79,7 +79,7 @@ pub(super) struct Model {
     pub(super) flows: Vec<FlowStats>,
     ports: BTreeMap<u32, Port>,
     /// Other ends of cables: the switch, and the port there.
-    cables: BTreeMap<u32, (Weak<Mutex<Model>>, u32)>,
+    cables: BTreeMap<u32, (Weak<Mutex<Self>>, u32)>,
     pub(super) generation: Option<u64>,
     controllers: BTreeMap<usize, Controller>,
     bundles: BTreeMap<u32, Vec<Message>>,
