@@ -7,6 +7,8 @@ use crate::upgrade::last_version;
 
 const PAGE: &str = "docs/release.md";
 const CHANGES: &str = "CHANGELOG.md";
+/// Names the images of the last version, without its last number.
+const IMAGES: &str = "deploy/kubernetes/overlays/production/kustomization.yaml";
 /// Where the next version stands, and the text before it.
 const NEXT: [(&str, &str); 3] = [
     ("Cargo.toml", "version = \""),
@@ -31,9 +33,10 @@ pub(crate) fn check(files: &[SourceFile]) -> Result<Vec<Finding>> {
             let name = title.split(' ').next()?;
             name.starts_with(|first: char| first.is_ascii_digit()).then(|| name.to_owned())
         });
-    if released.as_deref() != Some(&*last) {
-        let what = format!("its last version is {}", released.as_deref().unwrap_or("none"));
-        findings.push(Finding::new(CHANGES, 0, what, format!("{PAGE} says {last}")));
+    let minor = last.rsplit_once('.').map_or(&*last, |(minor, _)| minor);
+    let tags = text(IMAGES)?.lines().filter_map(|line| line.trim().strip_prefix("newTag: "));
+    for tag in tags.map(|tag| tag.trim_matches('"')).filter(|tag| *tag != minor) {
+        findings.push(Finding::new(IMAGES, 0, format!("images of {tag}"), format!("name {minor}")));
     }
     let mut next = None;
     for (path, before) in NEXT {
@@ -49,6 +52,11 @@ pub(crate) fn check(files: &[SourceFile]) -> Result<Vec<Finding>> {
             findings.push(Finding::new(path, 0, version, hint));
         }
     }
+    // The commit that is tagged has the heading of its version already, and no row.
+    if released.as_deref() != Some(&*last) && released != next {
+        let what = format!("its last version is {}", released.as_deref().unwrap_or("none"));
+        findings.push(Finding::new(CHANGES, 0, what, format!("{PAGE} says {last}")));
+    }
     Ok(findings)
 }
 
@@ -62,8 +70,13 @@ mod tests {
     use super::*;
 
     fn findings(changes: &str, cargo: &str, header: &str) -> Vec<String> {
+        with_images("0.9", changes, cargo, header)
+    }
+
+    fn with_images(tag: &str, changes: &str, cargo: &str, header: &str) -> Vec<String> {
         let files = [
             file(PAGE, "| 0.9.0 | 2026-11-24 | `abc` |\n"),
+            file(IMAGES, &format!("images:\n  - name: a\n    newTag: \"{tag}\"\n")),
             file(CHANGES, changes),
             file("Cargo.toml", &format!("version = \"{cargo}\"\n")),
             file("clients/python/pyproject.toml", &format!("version = \"{cargo}\"\n")),
@@ -87,8 +100,18 @@ mod tests {
     }
 
     #[test]
-    fn the_changelog_has_the_last_version() {
+    fn the_changelog_has_the_last_version_or_the_one_that_is_cut() {
         let wanted = ["CHANGELOG.md: its last version is none: docs/release.md says 0.9.0"];
         assert_eq!(findings("## Unreleased\n", "1.0.0", "1.0.0"), wanted);
+        let cut = "## 1.0.0 (2026-12-01)\n\n## 0.9.0 (2026-11-24)\n";
+        assert_eq!(findings(cut, "1.0.0", "1.0.0"), Vec::<String>::new());
+        assert_eq!(findings(cut, "1.1.0", "1.1.0").len(), 1);
+    }
+
+    #[test]
+    fn the_overlays_name_images_of_the_last_version() {
+        let changes = "## 0.9.0 (2026-11-24)\n";
+        let wanted = [format!("{IMAGES}: images of 0.8: name 0.9")];
+        assert_eq!(with_images("0.8", changes, "0.10.0", "0.10.0"), wanted);
     }
 }
