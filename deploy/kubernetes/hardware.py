@@ -211,7 +211,7 @@ class Openflow(Emulated):
 
         def connected():
             listed = self.cluster.ask("switch", "list", "--format", "json")
-            found = json.loads(listed.stdout)["switches"] if listed.returncode == 0 else []
+            found = json.loads(listed.stdout).get("switches", []) if listed.returncode == 0 else []
             return len(switches) == sum(one.get("live", False) for one in found)
         until(f"all {len(switches)} switches are connected with pod {AGENT}-0", connected)
 
