@@ -104,8 +104,8 @@ class Infiniband(Emulated):
         if pod.workload["metadata"]["name"] != AGENT:
             return pod.network()
         self.start(pod)
-        # The library keeps files about the adapter in the folder where a program runs; in containers the program
-        # has the number 1. The settings are mounted there, for reading only.
+        # The library keeps files about the adapter in the folder where a program runs, by the
+        # number of its process, which is 1 here. The settings are mounted there, for reading only.
         settings = next(mount for mount in pod.mounts() if mount.split(":")[1] == "/etc/fabricast").split(":")[0]
         os.makedirs(os.path.join(settings, "sys-1"), exist_ok=True)
         adapter = self.cluster.files.writable("adapter")
@@ -157,7 +157,8 @@ class Infiniband(Emulated):
 
     def check(self):
         self.is_routed("rows/0", self.cluster.nodes)
-        # Clients of ibsim are told apart by their process numbers, which only one space of numbers keeps apart.
+        # Clients of ibsim are told apart by the numbers of their processes: those of the agent's
+        # container, where that of this one is another.
         agent = self.cluster.pod(f"{AGENT}-0").id
         words = ["--rm", f"--network=container:{self.id}", f"--pid=container:{agent}", *self.variables(self.hosts[-2])]
         words += ["--user=0:0", "--tmpfs=/seen", "--workdir=/seen"]

@@ -34,7 +34,8 @@ from restore import restore
 
 WORKLOADS = ("StatefulSet", "Deployment", "DaemonSet")
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
-# Nodes with the label fabricast/node, as the base's topology names their endpoints: below different switches.
+# Nodes with the label fabricast/node, as the base's topology names their endpoints; they are below
+# different switches.
 NODES = ("h0", "h8")
 # A container that ends is started again, as a kubelet does, but not for ever.
 RESTARTS = 5
@@ -430,7 +431,8 @@ def wrong_adapter(documents):
     container_of(documents, "switch-agent")["env"].append(variable)
 
 
-# Mistakes, each with the beginning of the failure that has to be told, by the driver of the switch agent.
+# Mistakes by the driver of the switch agent, each with the beginning of the failure that has to be
+# told.
 MISTAKES = {
     "emulated": (
         (wrong_flag, "pod tic-0, container tic (StatefulSet): has ended with"),

@@ -53,7 +53,7 @@ pub(crate) fn run(root: &Path, filter: &str, optimized: bool) -> Result<bool> {
         return Ok(false);
     }
     let pages = read(root, filter, optimized)?;
-    // What needs tools, as a lab of switches, takes all processors.
+    // Pages that need tools, as for a lab of switches, take all processors.
     let (alone, together): (Vec<_>, Vec<_>) = pages.iter().partition(|(_, page)| page.has_needs);
     let most = std::thread::available_parallelism().map_or(1, usize::from);
     let failed = run_pages(root, &together, optimized, most)?;

@@ -87,7 +87,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The runbooks.
+/// Paths of the runbooks, in order.
 fn runbooks() -> Vec<PathBuf> {
     let entries = fs::read_dir(root().join("docs/runbooks")).expect("the runbooks are there");
     let mut pages: Vec<PathBuf> = entries.map(|entry| entry.expect("a file").path()).collect();

@@ -15,7 +15,7 @@ const SLOW: &str = "takes minutes in a debug build; `cargo xtask documents --rel
 /// Programs that serve until they are ended.
 const SERVERS: [&str; 3] = ["fabricast up", "fabricast console", "fabricast switch-agent"];
 
-/// What the blocks of a page can count on.
+/// Tools and build that the blocks of a page can count on.
 #[derive(Clone, Copy)]
 pub(crate) struct Means<'a> {
     /// True if the binary is optimized.
