@@ -54,8 +54,11 @@ impl Announcement {
     }
 }
 
+/// Source address and content.
+type Datagram<'a> = ([u8; 6], &'a [u8]);
+
 /// Source address and content of a frame with an announcement's datagram; `None` for other frames.
-fn datagram(frame: &[u8]) -> Result<Option<([u8; 6], &[u8])>, DecodeError> {
+fn datagram(frame: &[u8]) -> Result<Option<Datagram<'_>>, DecodeError> {
     let mut reader = Reader::new(frame, "announcement");
     reader.skip(6)?;
     let (source, kind) = (reader.address()?, reader.u16()?);
