@@ -64,7 +64,7 @@ impl Progress {
         self.bar.inc(1);
     }
 
-    /// Counts bytes.
+    /// A bar of the bytes read so far.
     pub(crate) fn add_bytes(&self, bytes: usize) {
         self.bar.inc(u64::try_from(bytes).unwrap_or(u64::MAX));
     }

@@ -336,7 +336,7 @@ pub(crate) fn faults(claims: &[Claim]) -> Vec<String> {
 }
 
 impl Verdict {
-    /// All verdicts.
+    /// Verdicts in the order in which pages explain them.
     pub(crate) const ALL: [Self; 7] = [
         Self::Same,
         Self::Near,

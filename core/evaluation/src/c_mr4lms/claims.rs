@@ -133,7 +133,7 @@ pub(super) const NOT_COMPARED: [NotCompared; 17] = [
     },
 ];
 
-/// All outcomes.
+/// Outcomes of all patterns and engines.
 struct Found<'a>(&'a [Outcome]);
 
 impl Found<'_> {

@@ -1,5 +1,5 @@
-//! Places jobs outside of the writer, for which everybody waits: with many nodes and jobs that takes
-//! long. The writer only makes sure that the nodes are free.
+//! Places jobs outside of the writer, for which everybody waits: with many nodes and jobs that
+//! takes long. The writer only makes sure that the nodes are free.
 
 use std::sync::Arc;
 

@@ -2,8 +2,9 @@
 //!
 //! A node is what has registered under one name, or a single endpoint that no node has. Failed
 //! nodes, silent and drained ones and those behind failed parts of the fabric are left out. The
-//! allocator is built when it is first needed, and anew when a node or the fabric has changed, which
-//! takes long; jobs that begin and end are followed. All of this happens outside of the writer.
+//! allocator is built when it is first needed, and anew when a node or the fabric has changed,
+//! which takes long; jobs that begin and end are followed. All of this happens outside of the
+//! writer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -61,7 +62,7 @@ pub(crate) struct JobRecords {
     pub(crate) jobs: Vec<Arc<JobRecord>>,
 }
 
-/// What has happened to nodes and jobs since somebody looked last.
+/// Changes of nodes and jobs since somebody looked last.
 #[derive(Debug)]
 pub(crate) enum JobNews {
     /// Everything may have changed.
