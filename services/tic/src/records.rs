@@ -40,7 +40,7 @@ use crate::records::watch_snapshot::WatchSnapshot;
 use crate::records::watchers::{TooManyWatches, WatchEnd, WatchStream, Watchers};
 
 /// Changes of jobs that are kept for those who place jobs; after more they read all jobs again.
-const MOST_JOB_CHANGES: usize = 1_024;
+const MOST_JOB_CHANGES: usize = 1 << 16;
 /// A reader is logged that keeps the records for longer.
 const LONG_READ: Duration = Duration::from_millis(20);
 
@@ -292,7 +292,7 @@ impl JobChanges {
         let is_of_node =
             |change: &Change| matches!(change, Change::NodePut(_) | Change::NodeRemoved(_));
         jobs.extend(changes.iter().filter_map(|change| match change {
-            Change::JobPut(job) => Some(job.name.clone()),
+            Change::JobPut(job) if job.class.is_some() => Some(job.name.clone()),
             Change::JobDeleted(name) => Some(name.clone()),
             _ => None,
         }));

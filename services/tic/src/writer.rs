@@ -57,6 +57,8 @@ const MAX_VITAL_BYTES: usize = 64 << 10;
 /// Most bytes beside the directory's records in what is written also without space: far less than
 /// the store has in reserve.
 const MAX_OTHER_BYTES: usize = 1 << 20;
+/// Most bytes of records that replace others and are written also without space.
+const MAX_REPLACED_BYTES: usize = 3 << 20;
 /// Time after a refusal for lack of space in which each request is written alone.
 const SHORT_OF_SPACE: Duration = Duration::from_secs(30);
 /// Time after such a refusal in which changes that need space are refused without asking the store.
@@ -341,7 +343,7 @@ pub(crate) fn goes_on_without_space(changes: &[Change], puts: &Puts, before: &Di
         && match changes {
             [] => 2 * deleted >= puts.len() || puts.iter().all(is_vital),
             _ => {
-                changes.iter().all(replaces) && all_bytes <= MAX_OTHER_BYTES
+                changes.iter().all(replaces) && all_bytes <= MAX_REPLACED_BYTES
                     || changes.iter().any(ends) && !changes.iter().any(adds)
             }
         }

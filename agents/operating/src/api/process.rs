@@ -9,7 +9,7 @@ use fabricast_groups::record::MemberRecord;
 use fabricast_messages::{MemberId, Mode};
 use fabricast_proto::v1;
 use fabricast_proto::v1::process_service_server::ProcessService;
-use fabricast_rpc::{LocalProcess, Reason};
+use fabricast_rpc::{CallCost, LocalProcess, Reason};
 use fabricast_telemetry::traces::Origin;
 use fabricast_wire::{decode_name, decode_operation, encode_operation_result};
 use prost::Message as _;
@@ -105,9 +105,9 @@ impl ProcessServer {
         work: impl Future<Output = Result<T, Status>> + Send + 'static,
     ) -> Result<T, Status> {
         let (sender, ended) = oneshot::channel();
-        let origin = Origin::kept();
+        let (origin, cost) = (Origin::kept(), CallCost::current());
         self.agent.runtime.tasks.spawn(async move {
-            let end = origin.cover(work).await;
+            let end = cost.cover(origin.cover(work)).await;
             drop(call);
             let _ = sender.send(end);
         });

@@ -26,6 +26,7 @@ use super::memory::Sharing;
 use super::user_rules::Owner;
 use crate::links::member_handle::MemberHandle;
 use crate::runtime::Runtime;
+use crate::settings::CALLS_PER_CLIENT;
 use crate::tic::membership_calls::MembershipCalls;
 
 /// Processes attached at one time.
@@ -249,8 +250,15 @@ impl Sessions {
             if all.is_empty() {
                 break;
             }
-            // The memberships show which leaves have failed.
-            let _ = self.0.calls.leave_many(all).await;
+            let mut all = all.into_iter();
+            loop {
+                let some: Vec<_> = all.by_ref().take(CALLS_PER_CLIENT).collect();
+                if some.is_empty() {
+                    break;
+                }
+                // The memberships show which leaves have failed.
+                let _ = self.0.calls.leave_many(some).await;
+            }
             if !self.leaves(&gone, &session).is_empty() {
                 tokio::time::sleep(backoff.next_delay()).await;
             }

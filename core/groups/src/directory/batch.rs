@@ -9,7 +9,7 @@ use super::draft::{Draft, check_limit};
 use super::requests::{job_subject, remembered, reused};
 use super::{ChooseMgid, Directory};
 use crate::command::{
-    Answer, DeleteJobGroups, FormGroup, FormGroups, FormMember, Formed, Joiner, Refusal,
+    Answer, DeleteJobGroups, FormGroup, FormGroups, FormMember, Formed, JobEnd, Joiner, Refusal,
 };
 use crate::ids::Pn;
 use crate::names::{GroupName, JobName, RequestId};
@@ -169,7 +169,7 @@ pub(super) fn delete_job(
     }
     let mut ended = *ended;
     let mut groups = draft.base.groups_of_job(job).take_while(|gn| gn < before).peekable();
-    if groups.peek().is_none() && ended.groups == 0 {
+    if groups.peek().is_none() && ended == JobEnd::default() {
         return Err(Refusal::UnknownJob { job: job.clone() });
     }
     if !draft.delete_job_groups(groups, *most, &mut ended) {

@@ -93,11 +93,11 @@ struct NodeCursor<'a> {
 
 impl<'a> NodeCursor<'a> {
     fn find(&mut self, name: &NodeName) -> Option<&'a Arc<NodeRecord>> {
-        let near = self.next.iter_mut().flatten();
-        for (at, node) in near.take(STEPS) {
-            if at >= name {
-                return (at == name).then_some(node);
-            }
+        let mut near = self.next.iter_mut().flatten().take(STEPS);
+        if let Some((at, node)) = near.find(|(at, _)| *at >= name)
+            && at == name
+        {
+            return Some(node);
         }
         let mut next = self.directory.nodes.range(name..);
         let found = next.next();

@@ -4,7 +4,7 @@ use super::draft::{Draft, check_limit};
 use super::requests::{job_subject, remembered, reused};
 use crate::command::{Answer, DeleteJob, Refusal};
 use crate::job::{CreateJob, JobRecord, JobShare, ReserveJob};
-use crate::record::{Change, Outcome};
+use crate::record::{Change, NodeState, Outcome};
 
 /// Creates a job.
 pub(super) fn create(draft: &mut Draft<'_>, request: &CreateJob) -> Result<Answer, Refusal> {
@@ -16,6 +16,13 @@ pub(super) fn create(draft: &mut Draft<'_>, request: &CreateJob) -> Result<Answe
         if let Some(job) = draft.base.job_endpoints.get(endpoint) {
             let (endpoint, job) = (endpoint.clone(), job.clone());
             return Err(Refusal::EndpointInJob { endpoint, job });
+        }
+    }
+    for node in &request.nodes {
+        // They were chosen before.
+        let record = draft.base.node(&node.name);
+        if record.is_some_and(|record| record.drained || record.state == NodeState::Failed) {
+            return Err(Refusal::NodeFailed { node: node.name.clone() });
         }
     }
     let revision = draft.revision;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use fabricast_groups::command::Refusal;
 use fabricast_groups::ids::{Moment, Revision};
 use fabricast_groups::job::{CreateJob, JobRecord};
 use fabricast_groups::names::{JobName, RequestId};
@@ -25,6 +26,9 @@ pub(crate) struct PlaceJob {
     /// Replies with the nodes that the job would get, and creates nothing.
     pub(crate) validate_only: bool,
 }
+
+/// Choices of nodes for one job, each of which one of its nodes did not outlive.
+const ATTEMPTS: u32 = 3;
 
 /// Places the jobs of one term, one after the other.
 #[derive(Debug)]
@@ -53,8 +57,9 @@ impl JobPlacer {
     ///
     /// [`WriteError`]; then no job was created, unless the store failed.
     pub(crate) async fn place(self: &Arc<Self>, asked: PlaceJob) -> Result<JobRecord, WriteError> {
+        let allocations = self.turn().await;
         let this = Arc::clone(self);
-        let placing = async move { this.choose_and_create(asked).await };
+        let placing = async move { this.choose_and_create(allocations, asked).await };
         joined(tokio::spawn(CallCost::current().cover(placing)).await).await
     }
 
@@ -64,38 +69,58 @@ impl JobPlacer {
     ///
     /// [`PlacementError::NotAFatTree`].
     pub(crate) async fn view(&self) -> Result<JobView, PlacementError> {
-        self.compute(|allocations| allocations.view()).await.1
+        let allocations = self.turn().await;
+        self.compute(allocations, |allocations| allocations.view()).await.1
     }
 
-    async fn choose_and_create(&self, asked: PlaceJob) -> Result<JobRecord, WriteError> {
+    /// Waits until the client has paid for what it did, and until those before it have their nodes.
+    async fn turn(&self) -> OwnedMutexGuard<JobAllocations> {
+        drop(CallCost::current().turn().await);
+        Arc::clone(&self.allocations).lock_owned().await
+    }
+
+    async fn choose_and_create(
+        &self,
+        mut allocations: OwnedMutexGuard<JobAllocations>,
+        asked: PlaceJob,
+    ) -> Result<JobRecord, WriteError> {
         let PlaceJob { request_id, job, placement, validate_only } = asked;
-        let created = self.records.read(|directory| {
-            let created = directory.created_job(&request_id, &job);
-            created.map(|created| created.cloned())
-        });
-        if let Some(job) = created? {
-            return Ok(job);
+        for attempt in 1.. {
+            let created = self.records.read(|directory| {
+                let created = directory.created_job(&request_id, &job);
+                created.map(|created| created.cloned())
+            });
+            if let Some(job) = created? {
+                return Ok(job);
+            }
+            let asked = placement.clone();
+            let (guard, chosen) =
+                self.compute(allocations, move |allocations| allocations.place(&asked)).await;
+            allocations = guard; // until it is written, nobody else gets these nodes
+            let (class, nodes) = chosen?;
+            if validate_only {
+                let (class, created, revision) = (Some(class), Moment(0), Revision(0));
+                return Ok(JobRecord { name: job, class, nodes, created, revision, share: None });
+            }
+            let create =
+                CreateJob { request_id: request_id.clone(), job: job.clone(), class, nodes };
+            // Not behind all else that the client has asked for, while others wait for their nodes.
+            match CallCost::default().cover(self.queue.write(create)).await {
+                Err(WriteError::Directory(Refusal::NodeFailed { .. })) if attempt < ATTEMPTS => {}
+                created => return Ok(created?.answer),
+            }
         }
-        // Until it is written, nobody else gets these nodes.
-        let (_allocations, chosen) =
-            self.compute(move |allocations| allocations.place(&placement)).await;
-        let (class, nodes) = chosen?;
-        if validate_only {
-            let (class, created, revision) = (Some(class), Moment(0), Revision(0));
-            return Ok(JobRecord { name: job, class, nodes, created, revision, share: None });
-        }
-        Ok(self.queue.write(CreateJob { request_id, job, class, nodes }).await?.answer)
+        unreachable!("the last attempt returns")
     }
 
     /// Computes with all that has happened, on a thread of its own for the client of this call.
     async fn compute<T: Send + 'static>(
         &self,
+        mut allocations: OwnedMutexGuard<JobAllocations>,
         work: impl FnOnce(&mut JobAllocations) -> Result<T, PlacementError> + Send + 'static,
     ) -> (OwnedMutexGuard<JobAllocations>, Result<T, PlacementError>) {
-        let turn = CallCost::current().turn().await;
-        let mut allocations = Arc::clone(&self.allocations).lock_owned().await;
         let (records, liveness) = (Arc::clone(&self.records), Arc::clone(&self.liveness));
-        let computed = turn.run(move || {
+        let computed = CallCost::current().at_once().run(move || {
             let down = Down { elements: records.failed(), nodes: liveness.contacts.silent() };
             let news = records.job_news(allocations.is_outdated(&down));
             let done = allocations.follow(news, &down).and_then(|()| work(&mut allocations));

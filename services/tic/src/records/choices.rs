@@ -22,15 +22,12 @@ use crate::domain::route_terms::{GrantedTerm, RouteTermError};
 use crate::error_text::chain;
 use crate::leadership::election::LeaderLease;
 use crate::records::Records;
-use crate::records::keys::{self, LEADER, Puts, RecordsError};
+use crate::records::keys::{self, LEADER, Puts};
 use crate::records::redo_log::{CHOICES, Written};
-use crate::records::storage::{StoredChoices, settle_choices};
+use crate::records::storage::{MAX_ESSENTIAL_BYTES, StoredChoices, settle_choices};
 use crate::writer::error::{CommitError, WriteError};
 
-/// Bytes of a report that is written also if the store has no space: far less than what the store
-/// has in reserve.
-const MAX_ESSENTIAL_BYTES: usize = 1 << 20;
-/// Bytes that such a report may add to what is kept.
+/// Bytes that a report which is written also without space may add to what is kept.
 const MAX_ESSENTIAL_GROWTH: usize = 16 << 10;
 
 /// The choices of one term of a TIC.
@@ -44,6 +41,8 @@ pub(crate) struct ChoiceStore {
     choices: RwLock<ChoiceRecords>,
     /// They may differ from what is durable.
     in_doubt: AtomicBool,
+    /// They are durable in a log that there was no room to carry out.
+    is_unfinished: AtomicBool,
     /// Route term of the report that is being taken; 0 if there is none.
     taking: AtomicU64,
     /// No more reports are taken.
@@ -74,7 +73,8 @@ impl ChoiceStore {
             records,
             route_term,
             choices,
-            in_doubt: AtomicBool::new(stored.is_unfinished),
+            in_doubt: AtomicBool::new(false),
+            is_unfinished: AtomicBool::new(stored.is_unfinished),
             taking: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
             reports: Arc::default(),
@@ -134,7 +134,13 @@ impl ChoiceStore {
         reports: &mut Reports,
         report: ChoiceReport,
     ) -> Result<usize, WriteError> {
+        if self.is_unfinished.load(Ordering::Acquire) {
+            self.doubt(); // its log goes first
+        }
         self.settle_doubt().await?;
+        if self.is_unfinished.load(Ordering::Acquire) {
+            return Err(WriteError::StoreLimit(StoreError::NoSpace));
+        }
         fence(Ordering::SeqCst); // who has a newer term sees that this report is being taken
         let (term, newest) = (report.term, self.route_term.get());
         if term != newest {
@@ -149,7 +155,9 @@ impl ChoiceStore {
         let (edits, writes) = self.compute(move |this| this.edits(&report)).await?;
         if let Err(error) = self.write(term, writes).await {
             TIC_STORE_FAILURES.inc();
-            self.in_doubt.store(matches!(error, CommitError::Failed(_)), Ordering::Release);
+            if matches!(error, CommitError::Failed(_)) {
+                self.doubt();
+            }
             tracing::warn!(?error, "choices of the route service not stored");
             return Err(match error {
                 CommitError::Conflict { .. } => {
@@ -209,11 +217,12 @@ impl ChoiceStore {
         let lease = &self.lease;
         let held = Expected::Value(keys::number(term));
         let held = Txn { essential: is_essential, ..Txn::new() }.when(keys::ROUTE_TERM, held);
-        let outcome = match CHOICES.write(store, lease, held, &puts).await {
+        let log = CHOICES.essential(is_essential);
+        let outcome = match log.write(store, lease, held, &puts).await {
             Ok(Written::Whole) => return Ok(()),
             // It is durable: until it is carried out, nobody can say that it was refused.
             Ok(Written::Logged) => {
-                let finished = CHOICES.finish(store, lease, &puts).await;
+                let finished = log.finish(store, lease, &puts).await;
                 finished.map_err(CommitError::Failed)?
             }
             Ok(Written::Conflict { key }) => {
@@ -248,21 +257,22 @@ impl ChoiceStore {
         if self.is_closed.load(Ordering::SeqCst) {
             return Err(WriteError::Stopping); // the store is that of the next term
         }
-        if !self.in_doubt.load(Ordering::Acquire) {
+        let store = self.store.upgrade().ok_or(WriteError::Stopping)?;
+        if !self.in_doubt.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        let store = self.store.upgrade().ok_or(WriteError::Stopping)?;
         match settle_choices(&store, &self.lease).await {
-            Ok(Some(texts)) => {
+            Ok(Some(StoredChoices { texts, is_unfinished })) => {
                 *self.choices.write().await = ChoiceRecords::new(texts);
-                self.in_doubt.store(false, Ordering::Release);
+                self.is_unfinished.store(is_unfinished, Ordering::Release);
                 Ok(())
             }
-            Ok(None) => Err(WriteError::Deposed),
-            Err(RecordsError::Store(error @ StoreError::NoSpace)) => {
-                Err(WriteError::StoreLimit(error))
+            Ok(None) => {
+                self.doubt();
+                Err(WriteError::Deposed)
             }
             Err(error) => {
+                self.doubt();
                 tracing::debug!(error = chain(&error), "choices cannot be read");
                 Err(WriteError::StoreSilent)
             }

@@ -207,7 +207,13 @@ impl RedoLog {
 
     /// The same log, carried out with nobody waiting meanwhile.
     pub(crate) fn at_once(self) -> Self {
-        Self { limits: DECISIONS.limits, running: MAX_RUNNING, ..self }
+        let limits = Limits { txn_ops: 1 << 16, txn_bytes: 2 << 20 };
+        Self { limits, running: MAX_RUNNING, ..self }
+    }
+
+    /// The same log, carried out also if the store has no space.
+    pub(crate) fn essential(self, is_essential: bool) -> Self {
+        Self { is_essential, ..self }
     }
 
     fn limits(self, store: &Arc<dyn Store>) -> Limits {

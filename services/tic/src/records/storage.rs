@@ -35,6 +35,10 @@ pub(crate) struct Storage {
     pub(crate) limits: Limits,
 }
 
+/// Bytes of choices that are written also if the store has no space: far less than what the store
+/// has in reserve.
+pub(crate) const MAX_ESSENTIAL_BYTES: usize = 1 << 20;
+
 /// The changes of committed redo logs.
 #[derive(Debug)]
 pub(crate) struct RedoLogs {
@@ -80,14 +84,8 @@ impl Storage {
         if !DECISIONS.settle(&self.store, lease, redo.decisions.as_ref()).await? {
             return Ok(None);
         }
-        let choices = CHOICES.at_once().settle(&self.store, lease, redo.choices.as_ref());
-        let is_unfinished = match choices.await {
-            Ok(true) => false,
-            Ok(false) => return Ok(None),
-            // They are durable in the log, and carried out once there is room.
-            Err(StoreError::NoSpace) => true,
-            Err(error) => return Err(error.into()),
-        };
+        let choices = finish_choices(&self.store, lease, redo.choices.as_ref());
+        let Some(is_unfinished) = choices.await? else { return Ok(None) };
         let upgrade = layout::upgrade(&mut keys)?;
         let mut loaded = self.read(keys)?;
         loaded.choices.is_unfinished = is_unfinished;
@@ -191,26 +189,50 @@ impl Storage {
     }
 }
 
-/// Reads the choices of the route service, after what was left half done of them is finished;
-/// `None` if another TIC leads.
+/// Finishes what was left half done of choices; returns whether that is not possible for lack of
+/// space, or `None` if another TIC leads.
+async fn finish_choices(
+    store: &Arc<dyn Store>,
+    lease: &LeaderLease,
+    committed: Option<&Puts>,
+) -> Result<Option<bool>, StoreError> {
+    let bytes = |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| {
+        key.len() + value.as_ref().map_or(0, Vec::len)
+    };
+    let all: usize = committed.into_iter().flatten().map(bytes).sum();
+    let log = CHOICES.at_once().essential(all <= MAX_ESSENTIAL_BYTES);
+    match log.settle(store, lease, committed).await {
+        Ok(leads) => Ok(leads.then_some(false)),
+        // They are durable in the log, and carried out once there is room.
+        Err(StoreError::NoSpace) => Ok(Some(true)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads the choices of the route service, after what was left half done of them is finished, if
+/// there is room for it; `None` if another TIC leads.
 pub(crate) async fn settle_choices(
     store: &Arc<dyn Store>,
     lease: &LeaderLease,
-) -> Result<Option<Texts>, RecordsError> {
+) -> Result<Option<StoredChoices>, RecordsError> {
     let log = store.range(keys::CHOICE_REDO.as_bytes()).await?;
     let log = CHOICES.read(&log.entries)?;
-    if !CHOICES.settle(store, lease, log.as_ref()).await? {
+    let Some(is_unfinished) = finish_choices(store, lease, log.as_ref()).await? else {
         return Ok(None);
+    };
+    let stored = store.range(keys::CHOICES.as_bytes()).await?.entries;
+    let mut keys: Keys = stored.into_iter().map(|entry| (entry.key, entry.value)).collect();
+    if let Some(log) = log.filter(|_| is_unfinished) {
+        keys::apply(&mut keys, &log);
     }
-    let mut choices = Texts::new();
-    for KeyValue { key, value, .. } in store.range(keys::CHOICES.as_bytes()).await?.entries {
+    let mut texts = Texts::new();
+    for (key, value) in keys {
         let key = String::from_utf8_lossy(&key).into_owned();
         let rest = key.strip_prefix(keys::CHOICES).unwrap_or_default();
-        let read = text::read(rest, value);
-        let (topic, text) = read.ok_or(RecordsError::Foreign { key })?;
-        choices.insert(topic, text.into());
+        let (topic, text) = text::read(rest, value).ok_or(RecordsError::Foreign { key })?;
+        texts.insert(topic, text.into());
     }
-    Ok(Some(choices))
+    Ok(Some(StoredChoices { texts, is_unfinished }))
 }
 
 impl fmt::Debug for Storage {

@@ -57,8 +57,12 @@ impl WriterState {
         let choose_trees = |command: &mut Command| collectives.choose_trees(command);
         let choose_mgid = &mut |group: &NewGroup<'_>| mgids.choose(group);
         let decision = decide(directory, wall_clock(), request, choose_trees, choose_mgid)?;
-        if !self.has_space && !goes_on_without_space(&decision.changes, &Puts::new(), directory) {
-            return Err(WriteError::StoreLimit(StoreError::NoSpace));
+        if !self.has_space {
+            let changes = decision.changes.iter();
+            let puts = changes.map(|change| (keys::record(change), change.encode())).collect();
+            if !goes_on_without_space(&decision.changes, &puts, directory) {
+                return Err(WriteError::StoreLimit(StoreError::NoSpace));
+            }
         }
         mgids.applied(&decision.changes);
         for change in &decision.changes {
