@@ -19,9 +19,10 @@ mod ledger;
 mod request;
 mod state;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use fabricast_topology::{AggregationEntry, AggregationNode, SwitchId};
+use fabricast_topology::{AggregationEntry, SwitchId};
 
 pub use faults::FaultChanges;
 pub use ledger::{Holder, Holding, Quota, Reservation, ReservationId, ReserveError, Usage};
@@ -38,11 +39,18 @@ use crate::fabric::Fabric;
 use crate::nesting::Nesting;
 use crate::operation::{Operation, TreeKind};
 use crate::switch_tree::{Climber, CutOff, SwitchTree, minimum_tree};
+use faults::Following;
 use ledger::Ledger;
 
 /// Limit on the roots of one level that are tried. Trees with different roots differ only above the
 /// leaf switches, so if many fail, the others will hardly succeed.
 const ROOTS_TRIED: usize = 64;
+/// Switches of the trees that were tried at which no further root of a level is tried: as many as
+/// 64 trees over some thousand endpoints have. So a search that fails takes some milliseconds,
+/// however many members there are.
+const SWITCHES_TRIED: usize = 1 << 14;
+/// Most numbers of processes for which choices are kept.
+const TABLES_KEPT: usize = 1 << 10;
 
 /// Settings of an allocator.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +84,8 @@ impl Default for Settings {
 ///   collective.
 /// - [`Allocator::reserve`], [`Allocator::set_quota`]: reservations and limits.
 /// - [`Allocator::holdings`], [`Allocator::usage`]: entries in use.
-/// - [`Allocator::set_faults`]: failed and repaired parts.
+/// - [`Allocator::set_faults`]: failed and repaired parts; in pieces [`Allocator::begin_faults`] and
+///   [`Allocator::follow_faults`].
 /// - [`Allocator::state`], [`Allocator::restore`]: durable state.
 #[derive(Clone, Debug)]
 pub struct Allocator {
@@ -88,6 +97,10 @@ pub struct Allocator {
     /// Choices, by number of processes.
     tables: BTreeMap<u32, ChoiceTable>,
     next_tree: u32,
+    /// Set until all collectives have followed the faults.
+    following: Option<Following>,
+    /// Processes and switches that searches have looked at, since it was last set to 0.
+    work: usize,
 }
 
 impl Allocator {
@@ -102,6 +115,8 @@ impl Allocator {
             collectives: BTreeMap::new(),
             tables: BTreeMap::new(),
             next_tree: 0,
+            following: None,
+            work: 0,
         }
     }
 
@@ -165,32 +180,7 @@ impl Allocator {
     /// Returns the entries that switches must hold for a collective; none without a switch tree.
     #[must_use]
     pub fn entries(&self, id: CollectiveId) -> Vec<AggregationEntry> {
-        let Some(Collective { request, service: Service::Switches { id, tree } }) =
-            self.collectives.get(&id)
-        else {
-            return Vec::new();
-        };
-        let node = |place: u32| AggregationNode::Switch(tree.kept[place as usize].switch);
-        let mut entries: Vec<AggregationEntry> = (0_u32..)
-            .zip(&tree.kept)
-            .map(|(place, kept)| AggregationEntry {
-                holder: node(place),
-                tree: id.0,
-                parent: kept.parent.map(node),
-                children: Vec::new(),
-            })
-            .collect();
-        for (place, kept) in (0_u32..).zip(&tree.kept) {
-            if let Some(parent) = kept.parent {
-                entries[parent as usize].children.push(node(place));
-            }
-        }
-        let members = (0_u32..).zip(&request.members).zip(&tree.member_parents);
-        for ((process, endpoint), parent) in members {
-            let child = AggregationNode::Process { process, endpoint: *endpoint };
-            entries[*parent as usize].children.push(child);
-        }
-        entries
+        self.collectives.get(&id).map(Collective::entries).unwrap_or_default()
     }
 
     /// Returns a new number for a tree of the caller, such as an adapter tree to be programmed.
@@ -206,9 +196,19 @@ impl Allocator {
         let collective = self.collectives.get(&id)?;
         let has_tree = matches!(collective.service, Service::Switches { .. });
         let processes = collective.request.processes();
-        let choice = *self.table(processes).choose(operation, bytes);
+        let choice = *self.choices(processes).choose(operation, bytes);
         let kind = if has_tree { choice.kind } else { TreeKind::Adapter };
         Some(Choice { kind, ..choice })
+    }
+
+    /// Returns the choices for a number of processes, which are computed once.
+    pub fn choices(&mut self, processes: u32) -> &ChoiceTable {
+        if self.tables.len() >= TABLES_KEPT && !self.tables.contains_key(&processes) {
+            self.tables.clear();
+        }
+        let Settings { limits, parameters, .. } = &self.settings;
+        let table = || ChoiceTable::new(parameters, processes, limits);
+        self.tables.entry(processes).or_insert_with(table)
     }
 
     /// Builds the adapter tree of a collective for an operation on messages of `bytes`, with the
@@ -298,6 +298,30 @@ impl Allocator {
         self.ledger.reservations()
     }
 
+    /// Returns a reservation.
+    #[must_use]
+    pub fn reservation(&self, id: ReservationId) -> Option<&Reservation> {
+        self.ledger.reservation(id)
+    }
+
+    /// Returns the switches of a reservation. Cost: O(switches).
+    #[must_use]
+    pub fn reserved_switches(&self, id: ReservationId) -> Vec<SwitchId> {
+        self.ledger.switches_of(id)
+    }
+
+    /// Returns the number of the next tree, and that of the next reservation.
+    #[must_use]
+    pub fn next_numbers(&self) -> (TreeId, ReservationId) {
+        (TreeId(self.next_tree), ReservationId(self.ledger.next_reservation))
+    }
+
+    /// Returns whether a holder, or any job of a tenant, has collectives, reservations or limits.
+    #[must_use]
+    pub fn is_known(&self, holder: Holder) -> bool {
+        self.ledger.is_known(holder)
+    }
+
     /// Iterates over the holders of collectives, reservations and limits; some come again.
     pub fn holders(&self) -> impl Iterator<Item = Holder> {
         self.ledger.holders()
@@ -306,6 +330,11 @@ impl Allocator {
     /// Sets the limits of a job or tenant; present collectives and reservations are kept.
     pub fn set_quota(&mut self, holder: Holder, quota: Quota) {
         self.ledger.set_quota(holder, quota);
+    }
+
+    /// Iterates over the limits, by holder.
+    pub fn quotas(&self) -> impl Iterator<Item = (Holder, Quota)> {
+        self.ledger.quotas()
     }
 
     /// Returns the limits of a job or tenant.
@@ -323,19 +352,14 @@ impl Allocator {
         Refusal::CutOff { member, endpoint }
     }
 
-    fn table(&mut self, processes: u32) -> &ChoiceTable {
-        let Settings { limits, parameters, .. } = &self.settings;
-        let table = || ChoiceTable::new(parameters, processes, limits);
-        self.tables.entry(processes).or_insert_with(table)
-    }
-
     /// Chooses the tree of a collective; takes no entries, only a number for the tree.
     fn serve(&mut self, request: &Request) -> Service {
+        self.work += request.members.len();
         if let Err(cut) = self.climber.start(&self.fabric, &request.members) {
             return Service::Suspended { member: cut.member };
         }
         let SizeRange { min, max } = request.bytes;
-        let table = self.table(request.processes());
+        let table = self.choices(request.processes());
         let wanted = request.operations.iter().any(|operation| {
             let sizes = table.sizes(*operation, min, max);
             sizes.iter().any(|row| row.kind == TreeKind::Switch)
@@ -351,19 +375,32 @@ impl Allocator {
 
     /// Finds a switch tree over the members that the climber was started with.
     fn find_tree(&mut self, owner: Owner) -> Result<SwitchTree, Fallback> {
-        let Self { fabric, climber, ledger, settings, .. } = self;
+        let Self { fabric, climber, ledger, settings, work, .. } = self;
         let ledger = &*ledger;
         let most = settings.limits.switch_children;
-        let children = |switch| if ledger.may_take(switch, owner) { most } else { 0 };
-        let (mut above, mut tried) = (0, 0);
+        // Trees with different roots have most of their switches in common.
+        let known: Vec<Cell<Option<bool>>> = vec![Cell::new(None); fabric.graph().switch_count()];
+        let may_take = |switch: SwitchId| {
+            let known = &known[switch.index()];
+            let may_take = known.get().unwrap_or_else(|| ledger.may_take(switch, owner));
+            known.set(Some(may_take));
+            may_take
+        };
+        let children = |switch: SwitchId| if may_take(switch) { most } else { 0 };
+        let (mut above, mut tried, mut switches) = (0, 0, 0);
         loop {
             let mut roots = climber.roots();
             above += roots.len();
-            roots.retain(|root| ledger.may_take(*root, owner));
+            roots.retain(|root| may_take(*root));
             roots.sort_unstable_by_key(|root| ledger.preference(*root));
-            for root in roots.into_iter().take(ROOTS_TRIED) {
+            for (place, root) in roots.into_iter().take(ROOTS_TRIED).enumerate() {
+                if place > 0 && switches >= SWITCHES_TRIED {
+                    break;
+                }
                 tried += 1;
                 let physical = climber.descend(fabric, root, |port| ledger.link_load(port));
+                switches += physical.switches.len();
+                *work += physical.switches.len();
                 if let Some(tree) = minimum_tree(physical, children) {
                     ledger.check_entries(owner, &tree)?;
                     return Ok(tree);

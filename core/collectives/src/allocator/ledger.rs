@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::Settings;
-use super::request::{Collective, CollectiveId, Fallback, Owner, Refusal, TenantId, TreeId};
+use super::request::{
+    Collective, CollectiveId, Fallback, JobId, Owner, Refusal, TenantId, TreeId,
+};
 use crate::fabric::Fabric;
 use crate::switch_tree::{KeptSwitch, SwitchTree};
 
@@ -152,6 +154,8 @@ pub(super) struct Ledger {
     usages: BTreeMap<Holder, Usage>,
     quotas: BTreeMap<Holder, Quota>,
     reservations: BTreeMap<ReservationId, Reservation>,
+    /// Reservations of each holder.
+    reserved_by: BTreeMap<Holder, u32>,
     pub(super) next_reservation: u32,
 }
 
@@ -171,6 +175,7 @@ impl Ledger {
             usages: BTreeMap::new(),
             quotas: BTreeMap::new(),
             reservations: BTreeMap::new(),
+            reserved_by: BTreeMap::new(),
             next_reservation: 0,
         }
     }
@@ -249,6 +254,15 @@ impl Ledger {
 
     pub(super) fn reservations(&self) -> impl Iterator<Item = (ReservationId, &Reservation)> {
         self.reservations.iter().map(|(id, reservation)| (*id, reservation))
+    }
+
+    pub(super) fn reservation(&self, id: ReservationId) -> Option<&Reservation> {
+        self.reservations.get(&id)
+    }
+
+    /// Returns whether a holder, or any job of a tenant, has collectives, reservations or limits.
+    pub(super) fn is_known(&self, holder: Holder) -> bool {
+        has(&self.usages, holder) || has(&self.quotas, holder) || has(&self.reserved_by, holder)
     }
 
     /// Iterates over the holders of collectives, reservations and limits; some come again.
@@ -436,7 +450,10 @@ impl Ledger {
         reservation: Reservation,
         switches: &[SwitchId],
     ) {
-        self.reservations.insert(id, reservation);
+        *self.reserved_by.entry(reservation.holder).or_default() += 1;
+        if let Some(before) = self.reservations.insert(id, reservation) {
+            self.forget_reservation_of(before.holder);
+        }
         for switch in switches {
             let here = &mut self.reserved[switch.index()];
             if let Err(at) = here.binary_search(&id) {
@@ -462,7 +479,29 @@ impl Ledger {
     /// Ends a reservation.
     pub(super) fn cancel(&mut self, id: ReservationId) -> Option<Reservation> {
         let reservation = self.reservations.remove(&id)?;
+        self.forget_reservation_of(reservation.holder);
         self.reserved.iter_mut().for_each(|here| here.retain(|other| *other != id));
         Some(reservation)
+    }
+
+    fn forget_reservation_of(&mut self, holder: Holder) {
+        if let Some(count) = self.reserved_by.get_mut(&holder) {
+            *count -= 1;
+            if *count == 0 {
+                self.reserved_by.remove(&holder);
+            }
+        }
+    }
+}
+
+/// Returns whether a holder, or any job of a tenant, is among these.
+fn has<T>(holders: &BTreeMap<Holder, T>, holder: Holder) -> bool {
+    let is_there = holders.contains_key(&holder);
+    match holder {
+        Holder::Job(_) => is_there,
+        Holder::Tenant(tenant) => {
+            let job = |job| Holder::Job(Owner { tenant, job: JobId(job) });
+            is_there || holders.range(job(0)..=job(u64::MAX)).next().is_some()
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use fabricast_topology::EndpointId;
+use fabricast_topology::{AggregationEntry, AggregationNode, EndpointId};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -221,6 +221,35 @@ impl Request {
             return Err(Refusal::NoOperations);
         }
         if min > max { Err(Refusal::Sizes { min, max }) } else { Ok(()) }
+    }
+}
+
+impl Collective {
+    /// Returns the entries that switches must hold for it; none without a switch tree.
+    #[must_use]
+    pub fn entries(&self) -> Vec<AggregationEntry> {
+        let Some((id, tree)) = self.service.switch_tree() else { return Vec::new() };
+        let node = |place: u32| AggregationNode::Switch(tree.kept[place as usize].switch);
+        let mut entries: Vec<AggregationEntry> = (0_u32..)
+            .zip(&tree.kept)
+            .map(|(place, kept)| AggregationEntry {
+                holder: node(place),
+                tree: id.0,
+                parent: kept.parent.map(node),
+                children: Vec::new(),
+            })
+            .collect();
+        for (place, kept) in (0_u32..).zip(&tree.kept) {
+            if let Some(parent) = kept.parent {
+                entries[parent as usize].children.push(node(place));
+            }
+        }
+        let members = (0_u32..).zip(&self.request.members).zip(&tree.member_parents);
+        for ((process, endpoint), parent) in members {
+            let child = AggregationNode::Process { process, endpoint: *endpoint };
+            entries[*parent as usize].children.push(child);
+        }
+        entries
     }
 }
 

@@ -5,7 +5,7 @@ mod laws;
 use std::sync::Arc;
 
 use fabricast_topology::spec::TopologySpec;
-use fabricast_topology::{EndpointId, Faults, SwitchId};
+use fabricast_topology::{AggregationNode, EndpointId, Faults, SwitchId};
 
 use super::*;
 
@@ -294,6 +294,81 @@ fn a_member_that_is_cut_off_suspends_until_it_is_back() {
     let changes = allocator.set_faults(Faults::new());
     assert_eq!(changes, FaultChanges { new_trees: vec![far], ..FaultChanges::default() });
     assert_eq!(allocator.collective(near).cloned(), unchanged);
+}
+
+#[test]
+fn collectives_follow_faults_in_pieces_and_new_ones_avoid_them_at_once() {
+    let mut allocator = Allocator::new(fabric(SMALL), settings(4, 8));
+    let root = |allocator: &Allocator, id| {
+        let collective = allocator.collective(CollectiveId(id)).unwrap();
+        collective.service.switch_tree().map(|(_, tree)| tree.kept[0].switch)
+    };
+    for id in 0..4 {
+        allocator.allocate(request(id, &[0, 4])).unwrap();
+    }
+    let dead = root(&allocator, 0).unwrap();
+    let hit: Vec<u64> = (0..4).filter(|id| root(&allocator, *id) == Some(dead)).collect();
+    assert_eq!(hit.len(), 2, "two spines have two trees each");
+    let mut faults = Faults::new();
+    faults.fail_switch(dead);
+    allocator.begin_faults(faults);
+    let first = allocator.follow_faults(1);
+    assert_eq!(first.new_trees, [CollectiveId(0)]);
+    assert!(allocator.is_following());
+    allocator.allocate(request(9, &[0, 4])).unwrap();
+    assert_ne!(root(&allocator, 9), Some(dead));
+    let rest = allocator.follow_faults(usize::MAX);
+    // The last entry of the other spine went to the new one.
+    assert_eq!([rest.new_trees, rest.to_adapters], [vec![], vec![CollectiveId(hit[1])]]);
+    assert!(!allocator.is_following());
+    assert_eq!(allocator.follow_faults(usize::MAX), FaultChanges::default());
+}
+
+#[test]
+fn what_a_collective_gives_back_later_serves_one_that_lost_its_tree_before() {
+    let mut allocator = Allocator::new(fabric(SMALL), settings(1, 8));
+    // Each takes the only entry of a spine.
+    allocator.allocate(request(0, &[0, 4])).unwrap();
+    allocator.allocate(request(1, &[0, 5])).unwrap();
+    let mut faults = Faults::new();
+    faults.fail_endpoint(EndpointId(5));
+    let root = |allocator: &Allocator| {
+        let collective = allocator.collective(CollectiveId(0)).unwrap();
+        collective.service.switch_tree().map(|(_, tree)| tree.kept[0].switch)
+    };
+    faults.fail_switch(root(&allocator).unwrap());
+    let changes = allocator.set_faults(faults);
+    let expected = FaultChanges {
+        new_trees: vec![CollectiveId(0)],
+        suspended: vec![CollectiveId(1)],
+        ..FaultChanges::default()
+    };
+    assert_eq!(changes, expected);
+    assert!(root(&allocator).is_some());
+}
+
+#[test]
+fn holders_are_known_as_long_as_they_have_something() {
+    let mut allocator = Allocator::new(fabric(SMALL), settings(4, 8));
+    let (tenant, job) = (Holder::Tenant(TenantId(0)), Holder::Job(owner(1)));
+    let known = |allocator: &Allocator| [tenant, job].map(|one| allocator.is_known(one));
+    assert_eq!(known(&allocator), [false, false]);
+    allocator.allocate(request(1, &[0, 4])).unwrap();
+    assert_eq!(known(&allocator), [true, true]);
+    allocator.release(CollectiveId(1));
+    assert_eq!(known(&allocator), [false, false]);
+    let of_job = Reservation { holder: job, entries: 1, endpoints: vec![EndpointId(0)] };
+    let ids = [0, 1].map(|_| allocator.reserve(of_job.clone()).unwrap());
+    allocator.cancel(ids[0]);
+    assert_eq!(known(&allocator), [true, true], "a job's reservation is one of its tenant");
+    assert_eq!(allocator.reservation(ids[1]), Some(&of_job));
+    assert_eq!(allocator.reserved_switches(ids[1]).len(), 3, "a leaf switch and two spines");
+    allocator.cancel(ids[1]);
+    assert_eq!(known(&allocator), [false, false]);
+    allocator.set_quota(tenant, Quota { entries: Some(1), ..Quota::default() });
+    assert_eq!(known(&allocator), [true, false]);
+    allocator.set_quota(tenant, Quota::default());
+    assert_eq!(known(&allocator), [false, false]);
 }
 
 #[test]

@@ -89,7 +89,14 @@ fn take(allocator: &mut Allocator, id: u64, step: &Step) -> Option<FaultChanges>
                     faults.fail_link(&graph, port);
                 }
             }
-            return Some(allocator.set_faults(faults));
+            let mut piecewise = allocator.clone();
+            piecewise.begin_faults(faults.clone());
+            while piecewise.is_following() {
+                piecewise.follow_faults(1);
+            }
+            let changes = allocator.set_faults(faults);
+            assert_eq!(piecewise.state(), allocator.state(), "pieces end as the whole does");
+            return Some(changes);
         }
     }
     None
@@ -175,7 +182,7 @@ proptest! {
             let changes = take(&mut allocator, id, step);
             check(&allocator, &settings);
             let state = allocator.state();
-            if let Some(FaultChanges { new_trees, to_adapters, suspended }) = changes {
+            if let Some(FaultChanges { new_trees, to_adapters, suspended, .. }) = changes {
                 let changed = [new_trees, to_adapters, suspended].concat();
                 for (before, after) in before.collectives.iter().zip(&state.collectives) {
                     let changed = changed.contains(&before.request.id);
