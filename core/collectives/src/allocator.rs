@@ -12,7 +12,7 @@
 //! - AGG-5: no switch gives more entries than it has, nor any that are reserved for another holder.
 //! - AGG-6: what a collective held is free when it is released.
 //! - AGG-7: a change of faults leaves trees that no failed part is on as they are, byte for byte;
-//!   no tree keeps a failed part.
+//!   no tree keeps a failed part once all have followed the change.
 
 mod faults;
 mod ledger;
@@ -84,8 +84,8 @@ impl Default for Settings {
 ///   collective.
 /// - [`Allocator::reserve`], [`Allocator::set_quota`]: reservations and limits.
 /// - [`Allocator::holdings`], [`Allocator::usage`]: entries in use.
-/// - [`Allocator::set_faults`]: failed and repaired parts; in pieces [`Allocator::begin_faults`] and
-///   [`Allocator::follow_faults`].
+/// - [`Allocator::set_faults`]: failed and repaired parts; in pieces [`Allocator::begin_faults`]
+///   and [`Allocator::follow_faults`].
 /// - [`Allocator::state`], [`Allocator::restore`]: durable state.
 #[derive(Clone, Debug)]
 pub struct Allocator {

@@ -1847,6 +1847,9 @@ pub struct Collective {
     /// member joins or leaves the group; others stay until they are released or their group ends.
     #[prost(bool, tag = "17")]
     pub requested_by_member: bool,
+    /// Output only. Another number whenever it gets or loses a tree; 0 from TICs of earlier versions.
+    #[prost(uint64, tag = "18")]
+    pub revision: u64,
 }
 /// A process of a collective.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2063,6 +2066,10 @@ pub struct ListCollectivesRequest {
     /// Optional. Token of the previous answer.
     #[prost(string, tag = "2")]
     pub page_token: ::prost::alloc::string::String,
+    /// Optional. Revision of a list that the caller has: if it is still the list, the collectives are
+    /// left out. Has no effect with a page token, nor with TICs of earlier versions.
+    #[prost(uint64, tag = "3")]
+    pub unless_revision: u64,
 }
 /// Response of ListCollectives.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2073,6 +2080,13 @@ pub struct ListCollectivesResponse {
     /// Token of the next page; empty at the end.
     #[prost(string, tag = "2")]
     pub next_page_token: ::prost::alloc::string::String,
+    /// Revision of the list: another number once any page shows something else, also for other TICs; 0
+    /// from TICs of earlier versions.
+    #[prost(uint64, tag = "3")]
+    pub revision: u64,
+    /// True if the list is still that of `unless_revision`; it is left out then.
+    #[prost(bool, tag = "4")]
+    pub unchanged: bool,
 }
 /// Request of ReserveEntries.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2452,7 +2466,8 @@ pub mod collective_service_client {
                 )
                 .await
         }
-        /// Lists collectives by name, without processes and trees.
+        /// Lists collectives by name, without processes and trees; nothing but a revision if the caller has
+        /// the list already.
         /// Errors: INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
         pub async fn list_collectives(
             &mut self,
@@ -2725,7 +2740,8 @@ pub mod collective_service_server {
             tonic::Response<super::GetCollectiveResponse>,
             tonic::Status,
         >;
-        /// Lists collectives by name, without processes and trees.
+        /// Lists collectives by name, without processes and trees; nothing but a revision if the caller has
+        /// the list already.
         /// Errors: INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
         async fn list_collectives(
             &self,

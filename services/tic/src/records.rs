@@ -191,7 +191,7 @@ impl Records {
 
     /// Returns whether the collectives do not take all failures into account yet.
     pub(crate) fn collectives_lag(&self) -> bool {
-        self.collectives.newest().failed != self.failed()
+        *self.collectives.newest().failed != self.failed()
     }
 
     /// The nodes that are up.

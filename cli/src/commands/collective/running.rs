@@ -181,7 +181,8 @@ pub(super) async fn list(remote: &Remote, format: Format) -> Result<(), Failure>
     let mut collectives = Vec::new();
     let mut page_token = String::new();
     loop {
-        let request = v1::ListCollectivesRequest { page_size: PAGE, page_token };
+        let request =
+            v1::ListCollectivesRequest { page_size: PAGE, page_token, ..Default::default() };
         let page = remote.answer(remote.collectives().list_collectives(request)).await?;
         collectives.extend(page.collectives);
         page_token = page.next_page_token;

@@ -8,9 +8,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::Settings;
-use super::request::{
-    Collective, CollectiveId, Fallback, JobId, Owner, Refusal, TenantId, TreeId,
-};
+use super::request::{Collective, CollectiveId, Fallback, JobId, Owner, Refusal, TenantId, TreeId};
 use crate::fabric::Fabric;
 use crate::switch_tree::{KeptSwitch, SwitchTree};
 

@@ -1,20 +1,22 @@
 //! `CollectiveService`: collectives, reservations, quotas, and watches of the trees.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use fabricast_collectives::{Quota, ReservationId};
 use fabricast_groups::names::{GroupName, NodeName, ProcessName};
 use fabricast_proto::v1;
-use fabricast_rpc::{Caller, Reason};
+use fabricast_rpc::{CallCost, Caller, Reason};
 use fabricast_topology::Graph;
+use prost::Message as _;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 
 use crate::api::term_holder::TermHolder;
-use crate::api::{fields, pages};
+use crate::api::{fields, pages, status};
 use crate::clock::wall_clock;
 use crate::domain::collectives::member_trees::MeasuredConstants;
 use crate::domain::collectives::published::{Published, Publisher};
@@ -22,6 +24,7 @@ use crate::domain::collectives::request::{
     CancelReservation, CreateCollective, HolderName, ReleaseCollective, RequestSwitchTree,
     ReserveEntries, SetConstants, SetQuota, ViewConstants,
 };
+use crate::domain::collectives::snapshot::CollectiveSnapshot;
 use crate::domain::collectives::wire::read_operation;
 use crate::records::watchers::WatchEnd;
 use crate::writer::queue::WriterQueue;
@@ -64,14 +67,18 @@ fn check_holder(
 }
 
 impl Collectives {
-    /// A collective without processes and trees.
-    fn listed(&self, collective: &v1::Collective) -> v1::Collective {
-        v1::Collective {
-            processes: Vec::new(),
-            switch_tree: None,
-            adapter_tree: None,
-            ..self.publisher.with_state(collective)
+    /// A collective with processes and trees. Those of many processes are put together on a thread
+    /// of their own, once.
+    async fn whole(&self, collective: Arc<CollectiveSnapshot>) -> Result<v1::Collective, Status> {
+        if collective.is_long_to_build() {
+            let turn = CallCost::current().turn().await;
+            let building = Arc::clone(&collective);
+            let built = turn.run(move || {
+                building.whole();
+            });
+            built.await.map_err(|_panic| status::panicked("building the trees"))?;
         }
+        Ok(self.publisher.whole(&collective))
     }
 
     /// Leaves out what belongs to tenants that the caller may not see, and the switches in which
@@ -95,8 +102,8 @@ impl Collectives {
         reservations.retain(|one| is_own(&one.holder));
         let own = |mut switch: v1::SwitchHoldings| {
             switch.collectives.retain(|name| {
-                let found = newest.collectives.get(name);
-                found.is_some_and(|one| caller.owns_tenant(&one.tenant))
+                let found = newest.collectives.get(name.as_str());
+                found.is_some_and(|one| caller.owns_tenant(&one.listed().tenant))
             });
             (!switch.collectives.is_empty()).then_some(switch)
         };
@@ -137,7 +144,7 @@ impl v1::collective_service_server::CollectiveService for Collectives {
             switch_tree_required: request.switch_tree_required,
         };
         let created = self.queue.write(request).await?;
-        let collective = Some(self.publisher.with_state(&created));
+        let collective = Some(self.whole(created).await?);
         Ok(Response::new(v1::CreateCollectiveResponse { collective }))
     }
 
@@ -154,7 +161,7 @@ impl v1::collective_service_server::CollectiveService for Collectives {
             process: fields::name("process", &request.process, ProcessName::new)?,
         };
         let found = self.queue.write(request).await?;
-        let collective = Some(self.listed(&found));
+        let collective = Some(self.publisher.listed(&found));
         Ok(Response::new(v1::RequestSwitchTreeResponse { collective }))
     }
 
@@ -199,12 +206,13 @@ impl v1::collective_service_server::CollectiveService for Collectives {
         let caller = Caller::of(request.extensions());
         let name = request.into_inner().name;
         let newest = self.publisher.newest();
-        let found = newest.collectives.get(&name).filter(|one| caller.owns_tenant(&one.tenant));
+        let found = newest.collectives.get(name.as_str());
+        let found = found.filter(|one| caller.owns_tenant(&one.listed().tenant)).cloned();
         let found = found.ok_or_else(|| {
             let text = format!("name: no collective '{name}'");
             Reason::UnknownCollective.status(text, &[("collective", &name)])
         })?;
-        let collective = Some(self.publisher.with_state(found));
+        let collective = Some(self.whole(found).await?);
         Ok(Response::new(v1::GetCollectiveResponse { collective }))
     }
 
@@ -215,15 +223,31 @@ impl v1::collective_service_server::CollectiveService for Collectives {
         let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         let after = pages::read_job(&request.page_token)?;
+        // Read before the list, so that what changes meanwhile is no part of it.
+        let revision = self.publisher.list_revision();
+        if request.unless_revision == revision && after.is_none() {
+            let unchanged = true;
+            return Ok(Response::new(v1::ListCollectivesResponse {
+                revision,
+                unchanged,
+                ..Default::default()
+            }));
+        }
         let newest = self.publisher.newest();
-        let is_later = |name: &str| after.as_ref().is_none_or(|after| name > after.as_str());
-        let own = newest.collectives.iter().filter(|(_, one)| caller.owns_tenant(&one.tenant));
-        let later = own.filter(|(name, _)| is_later(name));
-        let shown = later.map(|(_, one)| self.listed(one));
+        let from = after.as_ref().map_or(Bound::Unbounded, |name| Bound::Excluded(name.as_str()));
+        let range: (Bound<&str>, Bound<&str>) = (from, Bound::Unbounded);
+        let later = newest.collectives.range::<str, _>(range);
+        let own = later.filter(|(_, one)| caller.owns_tenant(&one.listed().tenant));
+        let shown = own.map(|(_, one)| self.publisher.listed(one));
         let (collectives, next) = pages::fill(request.page_size, shown);
         let last = collectives.last().filter(|_| next.is_some());
         let next_page_token = last.map(|one| pages::job_token(&one.name)).unwrap_or_default();
-        Ok(Response::new(v1::ListCollectivesResponse { collectives, next_page_token }))
+        Ok(Response::new(v1::ListCollectivesResponse {
+            collectives,
+            next_page_token,
+            revision,
+            unchanged: false,
+        }))
     }
 
     async fn reserve_entries(
@@ -244,8 +268,10 @@ impl v1::collective_service_server::CollectiveService for Collectives {
             let found = self.graph.resolve_endpoint(name);
             found.map_err(|error| fields::endpoint_error("reservation.endpoints", &error))
         };
-        let endpoints =
+        let mut endpoints =
             reservation.endpoints.iter().map(endpoint).collect::<Result<Vec<_>, _>>()?;
+        let mut seen = BTreeSet::new();
+        endpoints.retain(|one| seen.insert(*one));
         let names = endpoints.iter().map(|one| self.graph.endpoint_name(*one).to_owned());
         reservation.endpoints = names.collect();
         let request = ReserveEntries {
@@ -346,7 +372,11 @@ async fn send_changes(
     let mut sent: Option<BTreeSet<u32>> = None;
     loop {
         let published = Arc::clone(&newest.borrow_and_update());
-        for message in messages(&published, &mut sent) {
+        let before = sent.replace(published.trees().into_keys().collect());
+        // The trees of thousands of processes are put together by their first reader.
+        let building = tokio::task::spawn_blocking(move || messages(&published, before));
+        let Ok(messages) = building.await else { return };
+        for message in messages {
             if to.send(Ok(message)).await.is_err() {
                 return;
             }
@@ -359,35 +389,34 @@ async fn send_changes(
 }
 
 /// The changes in messages of bounded size; only the last has the new revision.
+///
+/// - `before`: the trees that were sent before, if any message was.
 fn messages(
     published: &Published,
-    sent: &mut Option<BTreeSet<u32>>,
+    before: Option<BTreeSet<u32>>,
 ) -> Vec<v1::WatchAggregationTreesResponse> {
     let trees = published.trees();
-    let before = sent.replace(trees.keys().copied().collect());
     let snapshot = before.is_none();
     let before = before.unwrap_or_default();
-    let added: Vec<v1::AggregationTree> = trees
-        .iter()
-        .filter(|(tree, _)| !before.contains(tree))
-        .map(|(_, tree)| (*tree).clone())
-        .collect();
-    let removed = before.into_iter().filter(|tree| !trees.contains_key(tree)).collect();
-    let mut messages: Vec<v1::WatchAggregationTreesResponse> = added
-        .chunks(TREES_PER_MESSAGE)
-        .map(|part| v1::WatchAggregationTreesResponse {
-            added: part.to_vec(),
-            ..v1::WatchAggregationTreesResponse::default()
-        })
-        .collect();
-    if messages.is_empty() {
-        messages.push(v1::WatchAggregationTreesResponse::default());
+    let added = trees.iter().filter(|(tree, _)| !before.contains(tree));
+    let added = added.filter_map(|(tree, collective)| collective.tree(*tree).cloned());
+    let mut messages = Vec::new();
+    let (mut message, mut bytes) = (v1::WatchAggregationTreesResponse::default(), 0);
+    for tree in added {
+        let length = tree.encoded_len();
+        let is_full = message.added.len() >= TREES_PER_MESSAGE || bytes + length > pages::MAX_BYTES;
+        if is_full && !message.added.is_empty() {
+            messages.push(std::mem::take(&mut message));
+            bytes = 0;
+        }
+        bytes += length;
+        message.added.push(tree);
     }
+    message.revision = published.revision;
+    messages.push(message);
     if let Some(first) = messages.first_mut() {
-        (first.snapshot, first.removed) = (snapshot, removed);
-    }
-    if let Some(last) = messages.last_mut() {
-        last.revision = published.revision;
+        let gone = before.into_iter().filter(|tree| !trees.contains_key(tree));
+        (first.snapshot, first.removed) = (snapshot, gone.collect());
     }
     messages
 }

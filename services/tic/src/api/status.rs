@@ -224,7 +224,9 @@ fn collective(error: &CollectiveError) -> Status {
         CollectiveError::SingleMember { group } => {
             Reason::NoSwitchTree.status(text, &[("group", group.as_str())])
         }
-        CollectiveError::LimitReached => Reason::LimitReached.status(text, &[]),
+        CollectiveError::LimitReached | CollectiveError::TooManyQuotas => {
+            Reason::LimitReached.status(text, &[])
+        }
         CollectiveError::UnknownEndpoint { endpoint } => {
             Reason::UnknownEndpoint.status(text, &[("endpoint", endpoint)])
         }

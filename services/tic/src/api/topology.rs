@@ -37,19 +37,19 @@ pub(crate) struct Topologies {
     pub(crate) is_replaced: Arc<Mutex<bool>>,
 }
 
-/// Has collectives follow failed and drained parts of the fabric. Without space in the store they
-/// follow at a later change.
+/// Has collectives follow failed and drained parts of the fabric, some with each decision. Without
+/// space in the store they follow at a later change.
 pub(crate) async fn collectives_follow_fabric(
     queue: &WriterQueue,
     records: &Records,
 ) -> Result<(), WriteError> {
-    if !records.collectives_lag() {
-        return Ok(());
+    while records.collectives_lag() {
+        match queue.write(FollowFabric).await {
+            Err(WriteError::StoreLimit(StoreError::NoSpace)) => return Ok(()),
+            followed => followed?,
+        }
     }
-    match queue.write(FollowFabric).await {
-        Err(WriteError::StoreLimit(StoreError::NoSpace)) => Ok(()),
-        followed => followed,
-    }
+    Ok(())
 }
 
 /// A change of the drained links.

@@ -4,6 +4,9 @@
 //! decided, as the directory does. Each allocation depends on the earlier ones, so every collective
 //! is durable with its trees before anybody learns of it. Readers see the committed state.
 //!
+//! A decision costs what it changes: the state before it is shared, each collective, reservation
+//! and quota is a record of its own, and readers build the messages.
+//!
 //! Invariants
 //! - AGG-8: what switches are told to hold is durable; a tree's number is never used for another
 //!   one.
@@ -12,11 +15,13 @@ pub(crate) mod error;
 pub(crate) mod member_trees;
 pub(crate) mod published;
 pub(crate) mod request;
+pub(crate) mod snapshot;
 mod table;
 pub(crate) mod text;
 pub(crate) mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
 use std::sync::Arc;
 
 use fabricast_collectives::{Fabric, ReservationId, Settings};
@@ -28,13 +33,18 @@ use fabricast_topology::Graph;
 
 use crate::domain::collectives::error::CollectiveError;
 use crate::domain::collectives::member_trees::{MeasuredConstants, MemberTrees};
-use crate::domain::collectives::published::Publisher;
+use crate::domain::collectives::published::{Published, Publisher, Snapshots};
 use crate::domain::collectives::request::{
     CreateCollective, JobEntries, RequestSwitchTree, ReserveEntries, SetQuota,
 };
-use crate::domain::collectives::table::CollectiveTable;
+use crate::domain::collectives::snapshot::CollectiveSnapshot;
+use crate::domain::collectives::table::holders::KeyedText;
+use crate::domain::collectives::table::load::load;
 use crate::domain::collectives::table::requested::RequestedTree;
-use crate::domain::collectives::text::{COLLECTIVE, LEDGER, MEASURED, Texts};
+use crate::domain::collectives::table::{CollectiveTable, Followed};
+use crate::domain::collectives::text::{
+    COLLECTIVE, LEDGER, MEASURED, RESERVATION, Texts, is_of_holder, reservation_key,
+};
 use crate::domain::elements::ElementKey;
 use crate::records::keys::{COLLECTIVES, Puts};
 
@@ -43,7 +53,7 @@ use crate::records::keys::{COLLECTIVES, Puts};
 pub(crate) struct CollectiveAllocations {
     graph: Arc<Graph>,
     /// The fabric as it is without faults.
-    fabric: Fabric,
+    fabric: Arc<Fabric>,
     settings: Settings,
     /// Digest of the topology.
     topology: String,
@@ -53,6 +63,10 @@ pub(crate) struct CollectiveAllocations {
     durable: Texts,
     /// Changes of the texts by the batch.
     pending: BTreeMap<String, Option<Arc<str>>>,
+    /// Changes of the published collectives by the batch.
+    changed: BTreeMap<Arc<str>, Option<Arc<CollectiveSnapshot>>>,
+    /// The committed state.
+    published: Arc<Published>,
     publisher: Arc<Publisher>,
 }
 
@@ -73,9 +87,9 @@ impl CollectiveAllocations {
     /// Starts with what the store holds, and publishes it.
     pub(crate) fn new(parts: CollectiveParts) -> Self {
         let CollectiveParts { graph, mut settings, topology, texts, publisher } = parts;
-        let fabric = Fabric::detect(Arc::clone(&graph));
+        let fabric = Arc::new(Fabric::detect(Arc::clone(&graph)));
         settings.limits.adapter_children -= 1;
-        let table = CollectiveTable::load(&fabric, &settings, &topology, &texts);
+        let table = load(&fabric, &settings, &topology, &texts);
         let mut allocations = Self {
             graph,
             fabric,
@@ -85,10 +99,12 @@ impl CollectiveAllocations {
             member_trees: MemberTrees::default(),
             durable: texts,
             pending: BTreeMap::new(),
+            changed: BTreeMap::new(),
+            published: Arc::default(),
             publisher,
         };
         allocations.reload_constants();
-        allocations.publish();
+        allocations.publish_all();
         allocations
     }
 
@@ -96,8 +112,9 @@ impl CollectiveAllocations {
     pub(crate) fn start_over(&mut self, texts: Texts) {
         self.durable = texts;
         self.pending.clear();
+        self.changed.clear();
         self.reload();
-        self.publish();
+        self.publish_all();
     }
 
     /// Notes that the batch is durable, and publishes it.
@@ -105,19 +122,22 @@ impl CollectiveAllocations {
         if self.pending.is_empty() {
             return;
         }
-        for (key, text) in std::mem::take(&mut self.pending) {
+        let mut has_reserved = false;
+        for (key, text) in take(&mut self.pending) {
+            has_reserved |= key.starts_with(RESERVATION);
             match text {
                 Some(text) => drop(self.durable.insert(key, text)),
                 None => drop(self.durable.remove(&key)),
             }
         }
-        self.publish();
+        self.publish_changes(has_reserved);
     }
 
     /// Undoes the batch, which the store refused.
     pub(crate) fn roll_back(&mut self) {
         if !self.pending.is_empty() {
             self.pending.clear();
+            self.changed.clear();
             self.reload();
         }
     }
@@ -127,6 +147,7 @@ impl CollectiveAllocations {
     pub(crate) fn applied(&mut self, change: &Change, puts: &mut Puts) {
         match change {
             Change::GroupDeleted(gn) => {
+                self.table.forget_refusal(*gn);
                 for name in self.table.of_group(gn.0) {
                     self.remove(&name, puts);
                 }
@@ -140,17 +161,23 @@ impl CollectiveAllocations {
         }
     }
 
-    /// Follows what has failed or been repaired since the last decision, where there are
-    /// collectives at all.
+    /// Has some more collectives follow what has failed or been repaired since the last decision,
+    /// so that a decision takes a bounded time; [`Published::failed`] says when all have.
     pub(crate) fn follow(&mut self, failed: &BTreeSet<ElementKey>, puts: &mut Puts) {
-        let moved = self.table.follow(failed, &self.graph);
-        if moved.is_none() && !self.table.is_rebuilt {
+        let followed = self.table.follow(failed, &self.graph);
+        if followed.is_none() && !self.table.is_rebuilt {
             return;
         }
-        for name in moved.unwrap_or_default() {
-            self.store(&name, puts);
+        let Followed { moved, other_reasons, is_done } = followed.unwrap_or_default();
+        for name in &moved {
+            self.store(name, puts);
         }
-        self.store_ledger(puts);
+        for name in &other_reasons {
+            self.show(name);
+        }
+        if !moved.is_empty() || is_done || self.table.is_rebuilt {
+            self.store_ledger(puts);
+        }
     }
 
     /// Creates a collective, or returns the same one if it exists.
@@ -163,14 +190,13 @@ impl CollectiveAllocations {
         request: &CreateCollective,
         directory: &Directory,
         puts: &mut Puts,
-    ) -> Result<v1::Collective, CollectiveError> {
-        let graph = Arc::clone(&self.graph);
-        if self.table.create(request, directory, &graph)? {
+    ) -> Result<Arc<CollectiveSnapshot>, CollectiveError> {
+        if self.table.create(request, directory, &self.graph)? {
             self.store(&request.name, puts);
             self.store_ledger(puts);
         }
-        let created = self.table.wire(&request.name, &graph);
-        Ok(created.expect("a collective is in the table once it was created"))
+        let created = self.shown(&request.name);
+        Ok(created.expect("a collective is shown once it was created"))
     }
 
     /// Returns the collective with a switch tree of the present members of a group, for one of
@@ -180,15 +206,14 @@ impl CollectiveAllocations {
         request: &RequestSwitchTree,
         directory: &Directory,
         puts: &mut Puts,
-    ) -> Result<v1::Collective, CollectiveError> {
-        let graph = Arc::clone(&self.graph);
-        let RequestedTree { name, is_new } = self.table.request_tree(request, directory, &graph)?;
+    ) -> Result<Arc<CollectiveSnapshot>, CollectiveError> {
+        let found = self.table.request_tree(request, directory, &self.graph)?;
+        let RequestedTree { name, is_new } = found;
         if is_new {
             self.store(&name, puts);
             self.store_ledger(puts);
         }
-        let found = self.table.wire(&name, &graph);
-        Ok(found.expect("a collective is in the table once it was found or created"))
+        Ok(self.shown(&name).expect("a collective is shown once it was found or created"))
     }
 
     /// Releases a collective; returns whether it existed.
@@ -212,8 +237,8 @@ impl CollectiveAllocations {
         request: ReserveEntries,
         puts: &mut Puts,
     ) -> Result<ReservationId, CollectiveError> {
-        let graph = Arc::clone(&self.graph);
-        let id = self.table.reserve(request, &graph)?;
+        let id = self.table.reserve(request, &self.graph)?;
+        self.store_reservation(id, puts);
         self.store_ledger(puts);
         Ok(id)
     }
@@ -247,15 +272,22 @@ impl CollectiveAllocations {
     pub(crate) fn cancel(&mut self, id: ReservationId, puts: &mut Puts) -> bool {
         let cancelled = self.table.cancel(id);
         if cancelled {
+            self.store_reservation(id, puts);
             self.store_ledger(puts);
         }
         cancelled
     }
 
     /// Limits a tenant or a job.
-    pub(crate) fn set_quota(&mut self, request: &SetQuota, puts: &mut Puts) {
-        self.table.set_quota(&request.holder, request.quota);
+    pub(crate) fn set_quota(
+        &mut self,
+        request: &SetQuota,
+        puts: &mut Puts,
+    ) -> Result<(), CollectiveError> {
+        let KeyedText { key, text } = self.table.set_quota(&request.holder, request.quota)?;
+        self.put(key, text, puts);
         self.store_ledger(puts);
+        Ok(())
     }
 
     /// Gives groups that a command may create the shape of their unicast tree.
@@ -287,24 +319,53 @@ impl CollectiveAllocations {
     fn remove(&mut self, name: &str, puts: &mut Puts) -> bool {
         let removed = self.table.release(name);
         if removed {
-            self.put(format!("{COLLECTIVE}{name}"), None, puts);
+            self.store(name, puts);
             self.store_ledger(puts);
         }
         removed
     }
 
-    /// Adds the write of one collective.
+    /// Adds the write of one collective, and has it published with the batch.
     fn store(&mut self, name: &str, puts: &mut Puts) {
-        let text = self.table.record(name).map(|one| one.text());
+        let text = self.table.record_text(name);
         self.put(format!("{COLLECTIVE}{name}"), text, puts);
+        self.show(name);
     }
 
-    /// Adds the write of what belongs to no single collective.
+    /// Has one collective published with the batch.
+    fn show(&mut self, name: &str) {
+        // The revision that the ledger has after the decision is larger.
+        let revision = self.table.ledger.revision + 1;
+        let before = self.shown(name);
+        let parts = self.table.snapshot_parts(name);
+        let snapshot = |parts| CollectiveSnapshot::new(parts, before.as_deref(), revision);
+        self.changed.insert(Arc::from(name), parts.map(|parts| Arc::new(snapshot(parts))));
+    }
+
+    /// A collective as it is published once the batch is durable.
+    fn shown(&self, name: &str) -> Option<Arc<CollectiveSnapshot>> {
+        match self.changed.get(name) {
+            Some(changed) => changed.clone(),
+            None => self.published.collectives.get(name).cloned(),
+        }
+    }
+
+    /// Adds the write of one reservation.
+    fn store_reservation(&mut self, id: ReservationId, puts: &mut Puts) {
+        let text = self.table.reservation_text(id);
+        self.put(reservation_key(id), text, puts);
+    }
+
+    /// Adds the write of what belongs to no single record.
     fn store_ledger(&mut self, puts: &mut Puts) {
-        self.table.ledger.revision += 1;
-        if std::mem::take(&mut self.table.is_rebuilt) {
+        let is_rebuilt = take(&mut self.table.is_rebuilt);
+        if is_rebuilt {
             self.store_all(puts);
         }
+        if take(&mut self.table.is_old_layout) || is_rebuilt {
+            self.store_holders(puts);
+        }
+        self.table.ledger.revision += 1;
         let text = self.table.ledger_text(&self.topology);
         self.put(LEDGER.to_owned(), Some(text), puts);
     }
@@ -322,6 +383,22 @@ impl CollectiveAllocations {
         }
     }
 
+    /// Adds the writes of all reservations and quotas that the store has otherwise, or not at all.
+    fn store_holders(&mut self, puts: &mut Puts) {
+        self.table.forget_all_unused();
+        let texts = self.table.holder_texts();
+        let is_gone = |key: &&String| is_of_holder(key) && !texts.contains_key(*key);
+        let gone: Vec<String> = self.durable.keys().filter(is_gone).cloned().collect();
+        for key in gone {
+            self.put(key, None, puts);
+        }
+        for (key, text) in texts {
+            if self.durable.get(&key).is_none_or(|stored| **stored != *text) {
+                self.put(key, Some(text), puts);
+            }
+        }
+    }
+
     fn put(&mut self, key: String, text: Option<String>, puts: &mut Puts) {
         let stored = format!("{COLLECTIVES}{key}").into_bytes();
         puts.insert(stored, text.as_ref().map(|text| text.as_bytes().to_vec()));
@@ -332,7 +409,7 @@ impl CollectiveAllocations {
     /// out.
     fn reload(&mut self) {
         let Self { fabric, settings, topology, durable, .. } = self;
-        self.table = CollectiveTable::load(fabric, settings, topology, durable);
+        self.table = load(fabric, settings, topology, durable);
         self.reload_constants();
     }
 
@@ -343,8 +420,47 @@ impl CollectiveAllocations {
         self.member_trees.set(constants.expect("texts are checked when the store is read"));
     }
 
-    fn publish(&self) {
-        self.publisher.publish(self.table.published(&self.graph));
+    /// Publishes what the batch has changed; the rest is shared with the state before.
+    fn publish_changes(&mut self, has_reserved: bool) {
+        let before = &*self.published;
+        let mut collectives = Arc::clone(&before.collectives);
+        if !self.changed.is_empty() {
+            let mut all = Snapshots::clone(&collectives);
+            for (name, changed) in take(&mut self.changed) {
+                match changed {
+                    Some(snapshot) => drop(all.insert(name, snapshot)),
+                    None => drop(all.remove(&name)),
+                }
+            }
+            collectives = Arc::new(all);
+        }
+        let reservations = match has_reserved {
+            true => Arc::new(self.table.reservations()),
+            false => Arc::clone(&before.reservations),
+        };
+        self.publish(collectives, reservations);
+    }
+
+    /// Publishes everything, as at the start.
+    fn publish_all(&mut self) {
+        let names: Vec<String> = self.table.names().cloned().collect();
+        let mut collectives = Snapshots::new();
+        for name in names {
+            let Some(parts) = self.table.snapshot_parts(&name) else { continue };
+            let before = self.published.collectives.get(name.as_str()).map(|before| &**before);
+            let revision = self.table.ledger.revision;
+            let snapshot = CollectiveSnapshot::new(parts, before, revision);
+            collectives.insert(Arc::from(name), Arc::new(snapshot));
+        }
+        let reservations = self.table.reservations();
+        self.publish(Arc::new(collectives), Arc::new(reservations));
+    }
+
+    fn publish(&mut self, collectives: Arc<Snapshots>, reservations: Arc<BTreeSet<ReservationId>>) {
+        let revision = self.table.ledger.revision;
+        let failed = self.table.failed();
+        self.published = Arc::new(Published { revision, collectives, reservations, failed });
+        self.publisher.publish(Arc::clone(&self.published));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The requests that the writer takes, and how it decides each.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_collectives::ReservationId;
@@ -19,6 +20,7 @@ use crate::domain::collectives::request::{
     CancelReservation, CreateCollective, HolderName, JobEntries, ReleaseCollective,
     RequestSwitchTree, ReserveEntries, SetConstants, SetQuota, ViewConstants,
 };
+use crate::domain::collectives::snapshot::CollectiveSnapshot;
 use crate::domain::route_terms::{ReportNumber, Router};
 use crate::domain::shares::AskedShare;
 use crate::domain::topology::NextTopology;
@@ -188,7 +190,7 @@ pub(crate) struct PutFailedElements {
     pub(crate) elements: Option<String>,
 }
 
-/// Makes collectives follow failed and repaired parts of the fabric.
+/// Makes some more collectives follow failed and repaired parts of the fabric.
 #[derive(Debug)]
 pub(crate) struct FollowFabric;
 
@@ -247,11 +249,11 @@ write_requests! {
         follow_fabric(state, writes);
         Ok(())
     };
-    CreateCollective => v1::Collective: |this, state, writes| {
+    CreateCollective => Arc<CollectiveSnapshot>: |this, state, writes| {
         follow_fabric(state, writes);
         Ok(state.collectives.create(&this, &state.directory, &mut writes.puts)?)
     };
-    RequestSwitchTree => v1::Collective: |this, state, writes| {
+    RequestSwitchTree => Arc<CollectiveSnapshot>: |this, state, writes| {
         follow_fabric(state, writes);
         Ok(state.collectives.request_tree(&this, &state.directory, &mut writes.puts)?)
     };
@@ -282,8 +284,7 @@ write_requests! {
     };
     SetQuota => (): |this, state, writes| {
         follow_fabric(state, writes);
-        state.collectives.set_quota(&this, &mut writes.puts);
-        Ok(())
+        Ok(state.collectives.set_quota(&this, &mut writes.puts)?)
     };
     ReportTrees => (): |this, state, _writes| {
         state.route_terms.check(this.term)?;
@@ -362,7 +363,8 @@ fn change_topology(
     Ok(summary)
 }
 
-/// Makes collectives follow failed and repaired parts, as each decision on them must first.
+/// Makes some more collectives follow failed and repaired parts, as each decision on them must
+/// first; the trees that it allocates avoid these parts.
 fn follow_fabric(state: &mut WriterState, writes: &mut BatchWrites) {
     state.collectives.follow(&state.records.failed(), &mut writes.puts);
 }

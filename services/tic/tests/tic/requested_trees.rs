@@ -3,6 +3,7 @@
 use fabricast_proto::v1;
 use tonic::Status;
 
+use crate::choices;
 use crate::harness::{Tic, join, leave, reason, switch};
 use crate::shares::{reserve, reserved};
 
@@ -61,6 +62,19 @@ async fn fails(tic: &Tic, elements: Vec<v1::Element>) {
     let reporter = "agent".to_owned();
     let report = v1::ReportFailedElementsRequest { reporter, elements };
     tic.client.clone().report_failed_elements(report).await.unwrap();
+}
+
+/// A collective of group `g` that an administrator creates.
+async fn created(tic: &Tic, name: &str) -> Result<v1::Collective, Status> {
+    let create = v1::CreateCollectiveRequest {
+        name: name.to_owned(),
+        group: "g".to_owned(),
+        operations: vec![v1::CollectiveOperation::Barrier.into()],
+        max_bytes: 8,
+        ..Default::default()
+    };
+    let answer = tic.collectives().create_collective(create).await?;
+    Ok(answer.into_inner().collective.unwrap())
 }
 
 async fn limit(tic: &Tic, tenant: &str, entries: Option<u32>) {
@@ -196,14 +210,7 @@ async fn a_tree_takes_entries_of_the_groups_tenant_or_job_and_none_of_others() {
 async fn an_administrators_tree_of_the_same_members_is_theirs() {
     let tic = Tic::on_memory().await;
     form(&tic, "g", &[0, 1]).await;
-    let create = v1::CreateCollectiveRequest {
-        name: "c".to_owned(),
-        group: "g".to_owned(),
-        operations: vec![v1::CollectiveOperation::Barrier.into()],
-        max_bytes: 8,
-        ..Default::default()
-    };
-    tic.collectives().create_collective(create).await.unwrap();
+    created(&tic, "c").await.unwrap();
     let found = asked(&tic, asks("g", 0)).await.unwrap();
     assert_eq!((found.name.as_str(), found.requested_by_member), ("c", false));
     form(&tic, "g", &[2]).await;
@@ -238,4 +245,40 @@ async fn a_tree_that_a_failure_took_comes_back_and_is_asked_for_again() {
     assert_eq!((again.state(), &again.name), (v1::CollectiveState::SwitchTree, &first.name));
     assert_eq!(names(&tic).await, [first.name]);
     assert!(entries(&tic).await > 0);
+}
+
+#[tokio::test]
+async fn a_list_that_the_caller_has_is_left_out() {
+    let tic = Tic::on_memory().await;
+    form(&tic, "g", &[0, 1]).await;
+    let list = async |unless_revision| {
+        let request = v1::ListCollectivesRequest { unless_revision, ..Default::default() };
+        tic.collectives().list_collectives(request).await.unwrap().into_inner()
+    };
+    let empty = list(0).await;
+    assert!(empty.revision > 0 && !empty.unchanged && empty.collectives.is_empty());
+    let same = list(empty.revision).await;
+    assert!(same.unchanged && same.collectives.is_empty() && same.revision == empty.revision);
+    let whole = created(&tic, "c").await.unwrap();
+    assert!(whole.switch_tree.is_some() && whole.processes.len() == 2 && whole.revision > 0);
+    let filled = list(empty.revision).await;
+    let expected = v1::Collective {
+        processes: vec![],
+        switch_tree: None,
+        adapter_tree: None,
+        ..whole.clone()
+    };
+    assert_eq!((filled.unchanged, &filled.collectives), (false, &vec![expected]));
+    assert!(list(filled.revision).await.unchanged);
+    let term = choices::acquire(&tic).await;
+    let trees = v1::ReportAggregationTreesRequest { term, revision: 1, missing_trees: vec![] };
+    tic.collectives().report_aggregation_trees(trees.clone()).await.unwrap();
+    let programmed = list(filled.revision).await;
+    assert!(programmed.collectives[0].programmed && !filled.collectives[0].programmed);
+    tic.collectives().report_aggregation_trees(trees).await.unwrap();
+    assert!(list(programmed.revision).await.unchanged, "the report says nothing new");
+    let missing_trees = vec![whole.switch_tree.unwrap().tree];
+    let trees = v1::ReportAggregationTreesRequest { term, revision: 1, missing_trees };
+    tic.collectives().report_aggregation_trees(trees).await.unwrap();
+    assert!(!list(programmed.revision).await.collectives[0].programmed);
 }

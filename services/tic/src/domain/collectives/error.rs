@@ -8,6 +8,8 @@ use thiserror::Error;
 pub(super) const MAX_COLLECTIVES: usize = 1 << 16;
 /// Most processes of one collective.
 pub(super) const MAX_PROCESSES: usize = 1 << 16;
+/// Most quotas at one time.
+pub(super) const MAX_QUOTAS: usize = 1 << 16;
 
 /// Why a request about collectives is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -22,6 +24,8 @@ pub(crate) enum CollectiveError {
     SingleMember { group: GroupName },
     #[error("at most {MAX_COLLECTIVES} collectives of at most {MAX_PROCESSES} processes")]
     LimitReached,
+    #[error("quota: {MAX_QUOTAS} tenants and jobs have one already")]
+    TooManyQuotas,
     #[error("group: no endpoint '{endpoint}' in the topology")]
     UnknownEndpoint { endpoint: String },
     /// The allocator refuses it.
@@ -68,6 +72,7 @@ impl CollectiveError {
             | Self::NotAMember { .. }
             | Self::SingleMember { .. }
             | Self::LimitReached
+            | Self::TooManyQuotas
             | Self::UnknownEndpoint { .. }
             | Self::Refused { .. } => {}
         }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fabricast_collectives::ReservationId;
 use fabricast_proto::v1;
@@ -10,32 +11,36 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::wall_clock;
+use crate::domain::collectives::snapshot::{CollectiveSnapshot, PublishedTree};
 use crate::domain::elements::ElementKey;
 
-/// One committed state.
+/// Collectives by name.
+pub(crate) type Snapshots = BTreeMap<Arc<str>, Arc<CollectiveSnapshot>>;
+
+/// One committed state; states share what does not differ.
 #[derive(Debug, Default)]
 pub(crate) struct Published {
     /// Grows with every change, across restarts.
     pub(crate) revision: u64,
-    pub(crate) collectives: BTreeMap<String, Arc<v1::Collective>>,
-    pub(crate) reservations: BTreeSet<ReservationId>,
-    /// The failed parts that the trees take into account.
-    pub(crate) failed: BTreeSet<ElementKey>,
+    pub(crate) collectives: Arc<Snapshots>,
+    pub(crate) reservations: Arc<BTreeSet<ReservationId>>,
+    /// The failed parts that all trees take into account.
+    pub(crate) failed: Arc<BTreeSet<ElementKey>>,
 }
 
 impl Published {
-    /// The trees, by number.
-    pub(crate) fn trees(&self) -> BTreeMap<u32, &v1::AggregationTree> {
-        let both = self.collectives.values().flat_map(|one| {
-            let v1::Collective { switch_tree, adapter_tree, .. } = &**one;
-            switch_tree.iter().chain(adapter_tree)
+    /// The collectives of the trees, by number of the tree.
+    pub(crate) fn trees(&self) -> BTreeMap<u32, &Arc<CollectiveSnapshot>> {
+        let of_each = self.collectives.values().flat_map(|collective| {
+            collective.trees().iter().map(move |tree| (tree.number, collective))
         });
-        both.map(|tree| (tree.tree, tree)).collect()
+        of_each.collect()
     }
 }
 
 /// The newest report of the route service on the trees.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Programmed {
     revision: u64,
     missing: BTreeSet<u32>,
@@ -54,8 +59,8 @@ pub(crate) struct FutureTrees {
 pub(crate) struct Publisher {
     newest: watch::Sender<Arc<Published>>,
     programmed: Mutex<Programmed>,
-    /// By tree: the first revision that it was published at.
-    since: Mutex<BTreeMap<u32, u64>>,
+    /// Grows after the published state has changed, and after a report.
+    list_revision: AtomicU64,
     closed: CancellationToken,
 }
 
@@ -64,7 +69,8 @@ impl Default for Publisher {
         Self {
             newest: watch::Sender::new(Arc::default()),
             programmed: Mutex::default(),
-            since: Mutex::default(),
+            // Neither an earlier term nor another TIC has used it.
+            list_revision: AtomicU64::new(wall_clock().0.max(1)),
             closed: CancellationToken::new(),
         }
     }
@@ -72,20 +78,20 @@ impl Default for Publisher {
 
 impl Publisher {
     /// Replaces the published state.
-    pub(crate) fn publish(&self, published: Published) {
-        let mut since = self.since.lock();
-        let trees = published.trees();
-        since.retain(|tree, _| trees.contains_key(tree));
-        for tree in trees.into_keys() {
-            since.entry(tree).or_insert(published.revision);
-        }
-        drop(since);
-        self.newest.send_replace(Arc::new(published));
+    pub(crate) fn publish(&self, published: Arc<Published>) {
+        self.newest.send_replace(published);
+        self.list_revision.fetch_add(1, Ordering::Release);
     }
 
     /// The newest state.
     pub(crate) fn newest(&self) -> Arc<Published> {
         Arc::clone(&self.newest.borrow())
+    }
+
+    /// Number of the list of collectives, never 0. Whoever reads it before the list gets another
+    /// one once the list shows something else.
+    pub(crate) fn list_revision(&self) -> u64 {
+        self.list_revision.load(Ordering::Acquire)
     }
 
     /// Follows the states.
@@ -109,22 +115,55 @@ impl Publisher {
         if revision > newest {
             return Err(FutureTrees { revision, newest });
         }
-        let missing = missing.into_iter().collect();
-        *self.programmed.lock() = Programmed { revision, missing };
+        let report = Programmed { revision, missing: missing.into_iter().collect() };
+        let mut known = self.programmed.lock();
+        if *known != report {
+            *known = report;
+            self.list_revision.fetch_add(1, Ordering::Release);
+        }
         Ok(())
     }
 
-    /// Adds to a collective whether switches and adapters hold its trees.
-    pub(crate) fn with_state(&self, collective: &v1::Collective) -> v1::Collective {
+    /// The message of a collective, with whether switches and adapters hold its trees.
+    pub(crate) fn whole(&self, collective: &CollectiveSnapshot) -> v1::Collective {
+        let programmed = self.is_programmed(collective);
+        v1::Collective { programmed, ..collective.whole().clone() }
+    }
+
+    /// The same without processes and trees.
+    pub(crate) fn listed(&self, collective: &CollectiveSnapshot) -> v1::Collective {
+        let programmed = self.is_programmed(collective);
+        v1::Collective { programmed, ..collective.listed().clone() }
+    }
+
+    fn is_programmed(&self, collective: &CollectiveSnapshot) -> bool {
         let known = self.programmed.lock();
-        let since = self.since.lock();
-        let held = |tree: &v1::AggregationTree| {
-            let published = since.get(&tree.tree);
-            published.is_some_and(|since| *since <= known.revision)
-                && !known.missing.contains(&tree.tree)
+        let is_held = |tree: &PublishedTree| {
+            tree.since <= known.revision && !known.missing.contains(&tree.number)
         };
-        let mut trees = collective.switch_tree.iter().chain(&collective.adapter_tree).peekable();
-        let programmed = trees.peek().is_some() && trees.all(held);
-        v1::Collective { programmed, ..collective.clone() }
+        let trees = collective.trees();
+        !trees.is_empty() && trees.iter().all(is_held)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_has_another_revision_after_each_change_and_no_repeated_report() {
+        let publisher = Publisher::default();
+        let first = publisher.list_revision();
+        assert!(first > 0);
+        publisher.publish(Arc::new(Published { revision: 7, ..Published::default() }));
+        let second = publisher.list_revision();
+        assert_ne!(second, first);
+        publisher.programmed(7, vec![1]).unwrap();
+        let third = publisher.list_revision();
+        assert_ne!(third, second);
+        publisher.programmed(7, vec![1]).unwrap();
+        assert_eq!(publisher.list_revision(), third);
+        publisher.programmed(8, vec![]).unwrap_err();
+        assert_eq!(publisher.list_revision(), third);
     }
 }

@@ -6,6 +6,9 @@ use fabricast_topology::EndpointId;
 
 use crate::domain::collectives::member_trees::MeasuredConstants;
 
+/// Prefix of the names of collectives that members ask for; no other one may begin with it.
+pub(crate) const REQUESTED: &str = "requested/";
+
 /// Gives a collective of a group its trees; one that exists is returned if it is the same.
 #[derive(Clone, Debug)]
 pub(crate) struct CreateCollective {

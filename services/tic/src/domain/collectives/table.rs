@@ -1,183 +1,121 @@
 //! The collectives of a fabric, as the writer has them.
 
+pub(super) mod holders;
+pub(super) mod load;
 pub(super) mod requested;
-mod view;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::mem::take;
 use std::sync::Arc;
 
 use fabricast_collectives::{
-    Allocator, AllocatorState, CollectiveId, Demand, Fabric, Holder, JobId, Owner, Quota, Request,
-    Reservation, ReservationId, Service, Settings, SizeRange, TenantId, TreeId, TreeKind,
+    Allocator, ChoiceTable, Collective, CollectiveId, Demand, Fabric, FaultChanges, Holder,
+    Operation, Request, Service, SizeRange, TreeId, TreeKind,
 };
 use fabricast_groups::directory::Directory;
-use fabricast_topology::{AggregationEntry, EndpointId, Faults, Graph};
+use fabricast_groups::ids::Revision;
+use fabricast_proto::v1;
+use fabricast_topology::{Faults, Graph};
 
 use crate::domain::collectives::error::{CollectiveError, MAX_COLLECTIVES, MAX_PROCESSES};
-use crate::domain::collectives::request::{CreateCollective, HolderName, ReserveEntries};
-use crate::domain::collectives::text::{COLLECTIVE, LEDGER, Ledger, Member, Record, Texts};
+use crate::domain::collectives::request::{CreateCollective, HolderName};
+use crate::domain::collectives::snapshot::{AdapterPlan, SnapshotParts};
+use crate::domain::collectives::text::{Ledger, Member, Record, to_text};
 use crate::domain::collectives::wire;
 use crate::domain::elements::ElementKey;
+
+/// Processes and switches that are looked at in one piece of a change of faults: it takes about
+/// 10 ms with the texts of what has changed.
+const FOLLOW_WORK: usize = 1 << 14;
 
 /// The collectives of a fabric.
 #[derive(Debug)]
 pub(super) struct CollectiveTable {
     allocator: Allocator,
+    /// The fabric as it is without faults.
+    intact: Arc<Fabric>,
     items: BTreeMap<String, Item>,
     names: BTreeMap<CollectiveId, String>,
+    /// The collectives of each group.
+    of_groups: BTreeSet<(u64, CollectiveId)>,
     /// By group: the collective that a member has asked for.
     requested: BTreeMap<u64, String>,
+    /// By group: the last request of a member that was refused.
+    refused: BTreeMap<u64, RefusedRequest>,
+    /// Grows with all that may have freed entries or raised a limit.
+    freed: u64,
     pub(super) ledger: Ledger,
-    failed: BTreeSet<ElementKey>,
+    /// The failures that all collectives have followed.
+    failed: Arc<BTreeSet<ElementKey>>,
+    /// Those that they follow now, if these are others.
+    following: Option<Arc<BTreeSet<ElementKey>>>,
     /// True if trees or reservations are not those in the store, which were of another topology.
     pub(super) is_rebuilt: bool,
+    /// True if the ledger in the store is of an earlier version.
+    pub(super) is_old_layout: bool,
 }
 
 /// The part of one collective that the allocator does not keep.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Item {
     id: CollectiveId,
     group: String,
     gn: u64,
     tenant: String,
     job: String,
-    members: Vec<Member>,
+    members: Arc<[Member]>,
+    /// The last comparison of these with the members of the group.
+    compared: Option<Compared>,
     /// Its adapter tree, if it has one.
-    adapters: Option<(TreeId, Arc<Vec<AggregationEntry>>)>,
+    adapters: Option<AdapterPlan>,
     /// True if a member asked for it.
     requested: bool,
 }
 
+/// A comparison of the members of a collective with those of its group.
+#[derive(Clone, Copy, Debug)]
+struct Compared {
+    /// Revision of the group's members.
+    at: Revision,
+    are_same: bool,
+}
+
+/// A refused request of a member for a switch tree, which is refused to all members of its group.
+#[derive(Debug)]
+struct RefusedRequest {
+    basis: RefusalBasis,
+    error: CollectiveError,
+}
+
+/// Everything that the refusal depends on.
+#[derive(Debug, PartialEq, Eq)]
+struct RefusalBasis {
+    /// Revision of the group's members.
+    members: Revision,
+    owner: HolderName,
+    /// Entries that others have taken meanwhile, or reserved, do not make a tree possible.
+    freed: u64,
+}
+
+/// Collectives that have followed a change of faults.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    /// Those with other trees.
+    pub(super) moved: Vec<String>,
+    /// Those without a switch tree, for another reason than before.
+    pub(super) other_reasons: Vec<String>,
+    /// True if all others have followed it, too.
+    pub(super) is_done: bool,
+}
+
 impl CollectiveTable {
-    /// Reads the texts. Trees of another topology are built anew under new numbers; collectives and
-    /// reservations that do not fit this one at all are left out.
-    pub(super) fn load(
-        fabric: &Fabric,
-        settings: &Settings,
-        topology: &str,
-        texts: &Texts,
-    ) -> Self {
-        let ledger: Ledger = texts.get(LEDGER).map(|text| read(text)).unwrap_or_default();
-        let records: Vec<Record> = texts
-            .iter()
-            .filter(|(key, _)| key.starts_with(COLLECTIVE))
-            .map(|(_key, text)| read(text))
-            .collect();
-        let same = ledger.topology == topology;
-        let state = AllocatorState {
-            collectives: match same {
-                true => records.iter().map(|record| record.collective.clone()).collect(),
-                false => Vec::new(),
-            },
-            reservations: if same { ledger.reservations.clone() } else { Vec::new() },
-            quotas: ledger.quotas.clone(),
-            next_tree: ledger.next_tree,
-            next_reservation: ledger.next_reservation,
-        };
-        let without =
-            AllocatorState { collectives: Vec::new(), reservations: Vec::new(), ..state.clone() };
-        let restored = Allocator::restore(fabric.clone(), settings.clone(), state);
-        let (allocator, same) = match restored {
-            Ok(allocator) => (allocator, same),
-            Err(error) => {
-                tracing::warn!(%error, "trees of collectives do not fit the fabric, built anew");
-                let empty = Allocator::restore(fabric.clone(), settings.clone(), without);
-                (empty.unwrap_or_else(|_| Allocator::new(fabric.clone(), settings.clone())), false)
-            }
-        };
-        let mut table = Self {
-            allocator,
-            items: BTreeMap::new(),
-            names: BTreeMap::new(),
-            requested: BTreeMap::new(),
-            ledger,
-            failed: BTreeSet::new(),
-            is_rebuilt: !same && !texts.is_empty(),
-        };
-        if !same {
-            table.reserve_again();
+    fn insert(&mut self, name: &str, item: Item) {
+        self.names.insert(item.id, name.to_owned());
+        self.of_groups.insert((item.gn, item.id));
+        if item.requested {
+            self.requested.insert(item.gn, name.to_owned());
         }
-        for record in records {
-            table.add(record, same);
-        }
-        table
-    }
-
-    /// Reserves what was reserved on another topology.
-    fn reserve_again(&mut self) {
-        let graph = Arc::clone(self.allocator.fabric().graph());
-        for (id, Reservation { holder, entries, .. }, _) in take(&mut self.ledger.reservations) {
-            let names = self.ledger.endpoints.remove(&id).unwrap_or_default();
-            let holder_text = wire::holder_text(&self.ledger, holder);
-            let known = names.iter().filter_map(|name| graph.find_endpoint(name));
-            let fabric = self.allocator.fabric();
-            let endpoints: Vec<_> = known.filter(|one| fabric.leaf_of(*one).is_some()).collect();
-            let left_out = names.len() - endpoints.len();
-            if endpoints.is_empty() {
-                tracing::warn!(
-                    reservation = id.0,
-                    holder = holder_text,
-                    left_out,
-                    "reservation ends: the fabric has none of its endpoints any more"
-                );
-                continue;
-            }
-            let reserved =
-                self.allocator.reserve_again(id, Reservation { holder, entries, endpoints });
-            match reserved {
-                Ok(()) => tracing::info!(
-                    reservation = id.0,
-                    holder = holder_text,
-                    left_out,
-                    "reservation follows a change of the topology"
-                ),
-                Err(error) => tracing::warn!(
-                    reservation = id.0,
-                    holder = holder_text,
-                    error = wire::not_reserved(&self.ledger, &graph, error).to_string(),
-                    "reservation ends: it does not fit the changed fabric"
-                ),
-            }
-        }
-    }
-
-    /// Adds a stored collective.
-    fn add(&mut self, record: Record, restored: bool) {
-        let Record { name, group, gn, tenant, job, members, adapter_tree, collective, requested } =
-            record;
-        let id = collective.request.id;
-        if !restored {
-            let graph = Arc::clone(self.allocator.fabric().graph());
-            let found = members.iter().map(|member| graph.find_endpoint(&member.endpoint));
-            let Some(endpoints) = found.collect::<Option<Vec<_>>>() else {
-                tracing::warn!(
-                    collective = name,
-                    "collective has members that are not in the fabric"
-                );
-                return;
-            };
-            let request =
-                Request { members: endpoints, demand: Demand::Best, ..collective.request };
-            if let Err(error) = self.allocator.allocate(request) {
-                tracing::warn!(%error, collective = name, "collective gets no tree on this fabric");
-                return;
-            }
-        }
-        let item = Item { id, group, gn, tenant, job, members, adapters: None, requested };
-        self.names.insert(id, name.clone());
-        self.items.insert(name.clone(), item);
-        if requested {
-            self.requested.insert(gn, name.clone());
-        }
-        match adapter_tree.filter(|_| restored) {
-            Some(tree) => {
-                let entries = self.adapter_entries(&name, tree);
-                let item = self.items.get_mut(&name).expect("it was just put there");
-                item.adapters = entries.map(|entries| (tree, Arc::new(entries)));
-            }
-            None => self.choose_adapters(&name),
-        }
+        self.items.insert(name.to_owned(), item);
     }
 
     /// Gives a collective an adapter tree if it needs one, and removes it if not.
@@ -189,7 +127,8 @@ impl CollectiveTable {
             Service::Adapters { .. } => true,
             Service::Suspended { .. } => false,
             Service::Switches { .. } => {
-                let Request { operations, bytes, .. } = collective.request.clone();
+                let bytes = collective.request.bytes;
+                let operations = collective.request.operations.clone();
                 operations.iter().any(|operation| {
                     let choice = self.allocator.choose(id, *operation, bytes.max);
                     choice.is_some_and(|choice| choice.kind == TreeKind::Adapter)
@@ -197,11 +136,8 @@ impl CollectiveTable {
             }
         };
         let adapters = match (needed, has) {
-            (true, false) => {
-                let tree = self.allocator.number_tree();
-                self.adapter_entries(name, tree).map(|entries| (tree, Arc::new(entries)))
-            }
             (true, true) => return,
+            (true, false) => self.plan_adapters(id, None),
             (false, _) => None,
         };
         if let Some(item) = self.items.get_mut(name) {
@@ -209,45 +145,73 @@ impl CollectiveTable {
         }
     }
 
-    /// The entries of a collective's adapter tree: the same every time.
-    fn adapter_entries(&mut self, name: &str, tree: TreeId) -> Option<Vec<AggregationEntry>> {
-        let id = self.items.get(name)?.id;
-        let request = self.allocator.collective(id)?.request.clone();
+    /// Chooses an adapter tree. Readers compute it: the same every time.
+    ///
+    /// - `tree`: its number; a new one if it has none.
+    fn plan_adapters(&mut self, id: CollectiveId, tree: Option<TreeId>) -> Option<AdapterPlan> {
+        let most = self.allocator.settings().limits.adapter_children;
+        let request = &self.allocator.collective(id)?.request;
+        if most == 0 && request.members.len() > 1 {
+            return None;
+        }
         // The operation whose messages grow on the way decides, if there is one.
         let operation = request.operations.iter().copied().max()?;
-        let adapters = self.allocator.adapter_tree(id, operation, request.bytes.max)?;
-        Some(adapters.entries(tree.0, &request.members))
+        let bytes = request.bytes.max;
+        let width = self.allocator.choose(id, operation, bytes)?.widths.best;
+        let tree = tree.unwrap_or_else(|| self.allocator.number_tree());
+        Some(AdapterPlan { tree, width })
     }
 
-    /// Follows what has failed; returns the collectives that changed, or `None` if the failures did
-    /// not.
+    /// Has some collectives follow what has failed; `None` if all have followed it before.
     pub(super) fn follow(
         &mut self,
         failed: &BTreeSet<ElementKey>,
         graph: &Graph,
-    ) -> Option<Vec<String>> {
-        if self.failed == *failed {
+    ) -> Option<Followed> {
+        let target = self.following.as_ref().unwrap_or(&self.failed);
+        if **target != *failed {
+            let mut faults = Faults::new();
+            failed.iter().for_each(|element| element.note_in(&mut faults, graph));
+            self.allocator.begin_faults(faults);
+            self.following = Some(Arc::new(failed.clone()));
+        } else if self.following.is_none() {
             return None;
         }
-        let mut faults = Faults::new();
-        failed.iter().for_each(|element| element.note_in(&mut faults, graph));
-        self.failed.clone_from(failed);
-        let changes = self.allocator.set_faults(faults);
-        tracing::info!(
-            new_trees = changes.new_trees.len(),
-            to_adapters = changes.to_adapters.len(),
-            suspended = changes.suspended.len(),
-            "collectives follow a change of the fabric"
-        );
-        let moved = changes.new_trees.iter().chain(&changes.to_adapters).chain(&changes.suspended);
-        let moved: Vec<String> = moved.filter_map(|id| self.names.get(id)).cloned().collect();
+        let changes = self.allocator.follow_faults(FOLLOW_WORK);
+        self.freed += 1;
+        let is_done = !self.allocator.is_following();
+        if is_done && let Some(followed) = self.following.take() {
+            self.failed = followed;
+        }
+        let FaultChanges { new_trees, to_adapters, suspended, other_reasons } = changes;
+        if is_done || !(new_trees.is_empty() && to_adapters.is_empty() && suspended.is_empty()) {
+            tracing::info!(
+                new_trees = new_trees.len(),
+                to_adapters = to_adapters.len(),
+                suspended = suspended.len(),
+                is_done,
+                "collectives follow a change of the fabric"
+            );
+        }
+        let moved: Vec<String> = self.named(new_trees.iter().chain(&to_adapters).chain(&suspended));
         for name in &moved {
             self.choose_adapters(name);
         }
-        Some(moved)
+        Some(Followed { moved, other_reasons: self.named(&other_reasons), is_done })
+    }
+
+    fn named<'a>(&self, ids: impl IntoIterator<Item = &'a CollectiveId>) -> Vec<String> {
+        ids.into_iter().filter_map(|id| self.names.get(id)).cloned().collect()
+    }
+
+    /// The failures that all collectives have followed.
+    pub(super) fn failed(&self) -> Arc<BTreeSet<ElementKey>> {
+        Arc::clone(&self.failed)
     }
 
     /// Creates a collective; returns whether it is new.
+    ///
+    /// Cost: some hundred nanoseconds for each process.
     pub(super) fn create(
         &mut self,
         request: &CreateCollective,
@@ -259,15 +223,17 @@ impl CollectiveTable {
             let differs = || CollectiveError::Differs { name: name.clone() };
             return if self.is_same(request) { Ok(false) } else { Err(differs()) };
         }
+        let group = directory.find_group(&request.group).and_then(|gn| directory.group(gn));
         let unknown = || CollectiveError::UnknownGroup { group: request.group.clone() };
-        let gn = directory.find_group(&request.group).ok_or_else(unknown)?;
-        let members: Vec<Member> = directory.members(gn).map(Member::from).collect();
-        if self.items.len() >= MAX_COLLECTIVES || members.len() > MAX_PROCESSES {
+        let group = group.ok_or_else(unknown)?;
+        let gn = group.gn;
+        if self.items.len() >= MAX_COLLECTIVES || directory.member_count(gn) > MAX_PROCESSES {
             return Err(CollectiveError::LimitReached);
         }
+        let members: Arc<[Member]> = directory.members(gn).map(Member::from).collect();
         let endpoint = |member: &Member| {
-            let endpoint = &member.endpoint;
-            let unknown = || CollectiveError::UnknownEndpoint { endpoint: endpoint.clone() };
+            let endpoint = member.endpoint.as_str();
+            let unknown = || CollectiveError::UnknownEndpoint { endpoint: endpoint.to_owned() };
             graph.find_endpoint(endpoint).ok_or_else(unknown)
         };
         let endpoints = members.iter().map(endpoint).collect::<Result<Vec<_>, _>>()?;
@@ -284,16 +250,22 @@ impl CollectiveTable {
         };
         if let Err(refusal) = self.allocator.allocate(demanded) {
             let refused = wire::refused(&self.ledger, refusal);
-            self.forget_unused();
+            self.forget_unused(Holder::Job(owner));
             return Err(refused);
         }
         self.ledger.next_id += 1;
-        let (group, gn) = (request.group.to_string(), gn.0);
-        let (tenant, job) = (request.tenant.clone(), request.job.clone());
-        let requested = false;
-        let item = Item { id, group, gn, tenant, job, members, adapters: None, requested };
-        self.names.insert(id, name.clone());
-        self.items.insert(name.clone(), item);
+        let item = Item {
+            id,
+            group: request.group.to_string(),
+            gn: gn.0,
+            tenant: request.tenant.clone(),
+            job: request.job.clone(),
+            members,
+            compared: Some(Compared { at: group.members_revision, are_same: true }),
+            adapters: None,
+            requested: false,
+        };
+        self.insert(name, item);
         self.choose_adapters(name);
         Ok(true)
     }
@@ -310,13 +282,24 @@ impl CollectiveTable {
             && (*demand == Demand::SwitchTree) == request.switch_tree_required
     }
 
+    /// Releases a collective; returns whether it existed.
     pub(super) fn release(&mut self, name: &str) -> bool {
         let Some(item) = self.items.remove(name) else { return false };
-        self.names.remove(&item.id);
         if item.requested {
             self.requested.remove(&item.gn);
         }
-        self.allocator.release(item.id).is_some()
+        self.free(&item);
+        true
+    }
+
+    /// Frees everything that a collective has which is not listed any more.
+    fn free(&mut self, item: &Item) {
+        self.names.remove(&item.id);
+        self.of_groups.remove(&(item.gn, item.id));
+        self.freed += 1;
+        if let Some(released) = self.allocator.release(item.id) {
+            self.forget_unused(Holder::Job(released.request.owner));
+        }
     }
 
     /// The fabric with its faults.
@@ -328,93 +311,90 @@ impl CollectiveTable {
         self.items.get(name).map(|item| item.tenant.as_str())
     }
 
-    pub(super) fn holder_of(&self, id: ReservationId) -> Option<String> {
-        let kept = self.allocator.reservations().find(|(known, _)| *known == id);
-        kept.map(|(_, kept)| wire::holder(&self.ledger, kept.holder).tenant)
+    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
+        self.items.keys()
     }
 
     pub(super) fn of_group(&self, gn: u64) -> Vec<String> {
-        let of_it = self.items.iter().filter(|(_, item)| item.gn == gn);
-        of_it.map(|(name, _)| name.clone()).collect()
+        let all = (gn, CollectiveId(0))..=(gn, CollectiveId(u64::MAX));
+        self.named(self.of_groups.range(all).map(|(_, id)| id))
     }
 
-    pub(super) fn reserve(
-        &mut self,
-        request: ReserveEntries,
-        graph: &Graph,
-    ) -> Result<ReservationId, CollectiveError> {
-        let ReserveEntries { holder, entries, endpoints } = request;
-        let holder = self.holder(&holder);
-        let reserved = self.allocator.reserve(Reservation { holder, entries, endpoints });
-        reserved.map_err(|error| {
-            let refused = wire::not_reserved(&self.ledger, graph, error);
-            self.forget_unused();
-            refused
-        })
-    }
-
-    pub(super) fn cancel(&mut self, id: ReservationId) -> bool {
-        self.allocator.cancel(id).is_some()
-    }
-
-    pub(super) fn set_quota(&mut self, holder: &HolderName, quota: Quota) {
-        let holder = self.holder(holder);
-        self.allocator.set_quota(holder, quota);
-    }
-
-    /// Forgets the names of tenants and jobs that have nothing.
-    fn forget_unused(&mut self) {
-        self.ledger.retain(self.allocator.holders());
-    }
-
-    fn owner(&mut self, tenant: &str, job: &str) -> Owner {
-        let tenant = self.ledger.tenant(tenant);
-        Owner { tenant: TenantId(tenant), job: JobId(self.ledger.job(tenant, job)) }
-    }
-
-    fn holder(&mut self, name: &HolderName) -> Holder {
-        match &name.job {
-            None => Holder::Tenant(TenantId(self.ledger.tenant(&name.tenant))),
-            Some(job) => Holder::Job(self.owner(&name.tenant, job)),
-        }
-    }
-
-    /// A collective as it is stored.
-    pub(super) fn record(&self, name: &str) -> Option<Record> {
-        let Item { id, group, gn, tenant, job, members, adapters, requested } =
-            self.items.get(name)?.clone();
-        Some(Record {
-            name: name.to_owned(),
-            group,
-            gn,
-            tenant,
-            job,
-            members,
-            adapter_tree: adapters.map(|(tree, _)| tree),
-            collective: self.allocator.collective(id)?.clone(),
-            requested,
-        })
-    }
-
-    /// The rest as it is stored.
-    pub(super) fn ledger_text(&mut self, topology: &str) -> String {
-        self.forget_unused();
-        let AllocatorState { reservations, quotas, next_tree, next_reservation, .. } =
-            self.allocator.state_but_collectives();
-        let graph = self.allocator.fabric().graph();
-        let names = |endpoints: &[EndpointId]| {
-            endpoints.iter().map(|one| graph.endpoint_name(*one).to_owned()).collect()
+    /// One collective as readers see it. Its numbers are copied, but no names of processes.
+    pub(super) fn snapshot_parts(&mut self, name: &str) -> Option<SnapshotParts> {
+        let item = self.items.get(name)?;
+        let collective = self.allocator.collective(item.id)?.clone();
+        let Collective { request, service } = &collective;
+        let (state, reason) = match service {
+            Service::Switches { .. } => (v1::CollectiveState::SwitchTree, String::new()),
+            Service::Adapters { why } => {
+                (v1::CollectiveState::Adapters, wire::fallback(&self.ledger, why))
+            }
+            Service::Suspended { member } => {
+                let name = item.members.get(*member).map_or("", |member| member.endpoint.as_str());
+                (v1::CollectiveState::Suspended, format!("{name} is cut off"))
+            }
         };
-        let endpoints = reservations.iter().map(|(id, kept, _)| (*id, names(&kept.endpoints)));
+        let switches = service.switch_tree();
+        let operations = request.operations.iter();
+        let listed = v1::Collective {
+            name: name.to_owned(),
+            group: item.group.clone(),
+            tenant: item.tenant.clone(),
+            job: item.job.clone(),
+            operations: operations.map(|one| wire::operation(*one).into()).collect(),
+            min_bytes: request.bytes.min,
+            max_bytes: request.bytes.max,
+            switch_tree_required: request.demand == Demand::SwitchTree,
+            state: state.into(),
+            reason,
+            switch_tree_max_bytes: switches
+                .map_or(0, |_| threshold(self.allocator.choices(request.processes()))),
+            switch_entries: switches.map_or(0, |(_, tree)| {
+                u32::try_from(tree.cost()).expect("switches have 32-bit numbers")
+            }),
+            requested_by_member: item.requested,
+            ..v1::Collective::default()
+        };
+        Some(SnapshotParts {
+            listed,
+            members: Arc::clone(&item.members),
+            adapters: item.adapters,
+            adapter_children: self.allocator.settings().limits.adapter_children,
+            fabric: Arc::clone(&self.intact),
+            collective,
+        })
+    }
+
+    /// The text of a collective as it is stored; `None` if there is none of this name.
+    pub(super) fn record_text(&self, name: &str) -> Option<String> {
+        let item = self.items.get(name)?;
+        Some(to_text(&Record {
+            name: Cow::Borrowed(name),
+            group: Cow::Borrowed(item.group.as_str()),
+            gn: item.gn,
+            tenant: Cow::Borrowed(item.tenant.as_str()),
+            job: Cow::Borrowed(item.job.as_str()),
+            members: Cow::Borrowed(&*item.members),
+            adapter_tree: item.adapters.map(|plan| plan.tree),
+            collective: Cow::Borrowed(self.allocator.collective(item.id)?),
+            requested: item.requested,
+        }))
+    }
+
+    /// The text of what belongs to no single record.
+    pub(super) fn ledger_text(&mut self, topology: &str) -> String {
+        let (next_tree, next_reservation) = self.allocator.next_numbers();
         let ledger = &mut self.ledger;
-        ledger.endpoints = endpoints.collect();
         topology.clone_into(&mut ledger.topology);
-        (ledger.next_tree, ledger.next_reservation) = (next_tree, next_reservation);
-        (ledger.reservations, ledger.quotas) = (reservations, quotas);
+        (ledger.next_tree, ledger.next_reservation) = (next_tree.0, next_reservation.0);
         ledger.text()
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(text: &str) -> T {
-    serde_json::from_str(text).expect("texts are checked when the store is read")
+/// Bytes of the largest reduction that a switch tree is faster for.
+fn threshold(choices: &ChoiceTable) -> u32 {
+    let rows = choices.rows().iter().filter(|row| row.operation == Operation::AllReduce);
+    let last = rows.take_while(|row| row.kind == TreeKind::Switch).last();
+    last.map_or(0, |row| row.up_to_bytes)
 }

@@ -1,23 +1,29 @@
-//! The stored texts.
+//! The stored texts, and the cost of decisions.
 
+use fabricast_collectives::{Operation, Quota};
 use fabricast_groups::directory::Limits;
 use fabricast_groups::ids::{Epoch, Gn, Moment, Pn, Revision};
 use fabricast_groups::names::{EndpointName, GroupName, NodeName, ProcessName};
 use fabricast_groups::record::{GroupRecord, MemberRecord};
 use fabricast_groups::tree::TreeShape;
-use fabricast_topology::Mgid;
 use fabricast_topology::spec::TopologySpec;
+use fabricast_topology::{EndpointId, Mgid};
 
 use super::request::HolderName;
 use super::text::Ledger;
 use super::*;
 
 fn allocations(topology: &str, texts: Texts) -> CollectiveAllocations {
+    with_entries(Settings::default().entries, topology, texts)
+}
+
+/// Allocations on switches of so many entries.
+fn with_entries(entries: u16, topology: &str, texts: Texts) -> CollectiveAllocations {
     let spec = "kind = 'leaf-spine'\nleaves = 2\nspines = 2\nendpoints_per_leaf = 4\n";
     let graph = TopologySpec::parse(spec).unwrap().generate().unwrap();
     CollectiveAllocations::new(CollectiveParts {
         graph: Arc::new(graph),
-        settings: Settings::default(),
+        settings: Settings { entries, ..Settings::default() },
         topology: topology.to_owned(),
         texts,
         publisher: Arc::default(),
@@ -58,6 +64,8 @@ fn the_stored_text_does_not_grow_with_jobs_that_ended_or_were_refused() {
     assert!(*late < early + 64, "{late} bytes after {early}");
     let loaded = self::allocations("one", allocations.durable.clone());
     assert_eq!(holders(&loaded), holders(&allocations));
+    let texts = allocations.durable.keys().map(String::as_str);
+    assert_eq!(texts.collect::<Vec<_>>(), [LEDGER, "reservation/2999"]);
     let mut puts = Puts::new();
     assert!(allocations.cancel(ReservationId(2_999), &mut puts));
     let Ledger { tenants, jobs, .. } = allocations.table.ledger.clone();
@@ -124,6 +132,8 @@ fn a_join_ends_a_requested_tree_once_it_is_stored() {
     let mut allocations = allocations("one", Texts::new());
     let mut puts = Puts::new();
     let given = allocations.request_tree(&asks, &directory, &mut puts).unwrap();
+    let given = given.whole();
+    assert_eq!(given.processes.len(), 2);
     assert_eq!(puts.len(), 2, "the collective and the ledger");
     allocations.committed();
 
@@ -132,9 +142,227 @@ fn a_join_ends_a_requested_tree_once_it_is_stored() {
     assert!(puts.values().any(Option::is_none), "the record goes with the join");
     allocations.roll_back();
     let mut puts = Puts::new();
-    assert_eq!(allocations.request_tree(&asks, &directory, &mut puts), Ok(given));
+    let again = allocations.request_tree(&asks, &directory, &mut puts).unwrap();
+    assert_eq!(again.whole(), given);
     assert!(puts.is_empty(), "it is there");
     allocations.applied(&member(2), &mut puts);
     allocations.committed();
     assert_eq!(allocations.durable.keys().collect::<Vec<_>>(), [LEDGER]);
+}
+
+/// A group of processes at the first endpoints.
+fn directory(members: u32) -> Directory {
+    let Change::GroupPut(mut record) = group() else { panic!("it is a group") };
+    record.members_revision = Revision(members.into());
+    let mut directory = Directory::new(Limits::default());
+    directory.apply(&Change::GroupPut(record));
+    (0..members).for_each(|number| directory.apply(&member(number)));
+    directory
+}
+
+fn asks(number: u32) -> RequestSwitchTree {
+    RequestSwitchTree {
+        group: GroupName::new("g").unwrap(),
+        node: NodeName::new(&format!("n{number}")).unwrap(),
+        process: ProcessName::new("p").unwrap(),
+    }
+}
+
+fn collective(name: &str) -> CreateCollective {
+    CreateCollective {
+        name: name.to_owned(),
+        group: GroupName::new("g").unwrap(),
+        tenant: "physics".to_owned(),
+        job: String::new(),
+        operations: vec![Operation::Barrier],
+        min_bytes: 0,
+        max_bytes: 8,
+        switch_tree_required: true,
+    }
+}
+
+#[test]
+fn a_commit_shares_what_the_batch_did_not_change() {
+    let (mut allocations, directory) = (allocations("one", Texts::new()), directory(2));
+    let mut puts = Puts::new();
+    for name in ["a", "b"] {
+        allocations.create(&collective(name), &directory, &mut puts).unwrap();
+    }
+    allocations.committed();
+    let before = allocations.publisher.newest();
+    let quota = Quota { collectives: Some(9), ..Quota::default() };
+    let holder = HolderName { tenant: "physics".to_owned(), job: None };
+    let mut puts = Puts::new();
+    allocations.set_quota(&SetQuota { holder, quota }, &mut puts).unwrap();
+    assert_eq!(puts.len(), 2, "the quota and the ledger");
+    allocations.committed();
+    let after = allocations.publisher.newest();
+    assert!(after.revision > before.revision);
+    assert!(Arc::ptr_eq(&after.collectives, &before.collectives));
+
+    assert!(allocations.release("a", &mut Puts::new()));
+    let id = allocations.reserve_for_job(entries("chemistry", 1, 1), &mut Puts::new()).unwrap();
+    let unseen = allocations.publisher.newest();
+    assert!(Arc::ptr_eq(&unseen, &after), "nothing is seen before it is durable");
+    allocations.committed();
+    let newest = allocations.publisher.newest();
+    assert_eq!(newest.collectives.keys().map(|name| &**name).collect::<Vec<_>>(), ["b"]);
+    assert!(Arc::ptr_eq(&newest.collectives["b"], &before.collectives["b"]));
+    assert!(newest.reservations.contains(&id) && before.reservations.is_empty());
+}
+
+#[test]
+fn trees_are_as_old_as_the_first_state_that_has_them() {
+    let (mut allocations, directory) = (allocations("one", Texts::new()), directory(2));
+    let publisher = Arc::clone(&allocations.publisher);
+    let programmed = |publisher: &Publisher, name: &str| {
+        publisher.listed(&publisher.newest().collectives[name]).programmed
+    };
+    allocations.create(&collective("a"), &directory, &mut Puts::new()).unwrap();
+    allocations.committed();
+    let first = publisher.newest().revision;
+    assert!(!programmed(&publisher, "a"));
+    publisher.programmed(first, vec![]).unwrap();
+    assert!(programmed(&publisher, "a"));
+    allocations.create(&collective("b"), &directory, &mut Puts::new()).unwrap();
+    allocations.committed();
+    assert_eq!(["a", "b"].map(|name| programmed(&publisher, name)), [true, false]);
+    allocations.start_over(allocations.durable.clone());
+    assert_eq!(["a", "b"].map(|name| programmed(&publisher, name)), [true, false]);
+    let snapshot = Arc::clone(&publisher.newest().collectives["b"]);
+    let missing = snapshot.trees()[0].number;
+    publisher.programmed(publisher.newest().revision, vec![missing]).unwrap();
+    assert!(!programmed(&publisher, "b"));
+    assert_eq!(snapshot.tree(missing).map(|tree| tree.tree), Some(missing));
+}
+
+#[test]
+fn a_ledger_of_an_earlier_version_is_divided_by_the_next_decision() {
+    let text = r#"{"topology":"one","revision":3,"next_id":0,"next_tree":0,"next_reservation":2,
+        "tenants":["physics"],"jobs":[[0,"running"]],"quotas":[[{"tenant":0},
+        {"collectives":null,"entries":7,"entries_per_switch":null}]],
+        "reservations":[[1,{"holder":{"job":{"tenant":0,"job":0}},"entries":1,"endpoints":[0]},
+        [0]]],"endpoints":{"1":["h0"]}}"#;
+    let texts = Texts::from([(LEDGER.to_owned(), Arc::from(text))]);
+    let mut allocations = allocations("one", texts);
+    let before = allocations.usage();
+    assert_eq!((before.quotas.len(), before.reservations[0].endpoints.len()), (1, 1));
+    let directory = directory(2);
+    allocations.create(&collective("a"), &directory, &mut Puts::new()).unwrap();
+    allocations.roll_back();
+    assert_eq!(allocations.usage(), before);
+    allocations.create(&collective("a"), &directory, &mut Puts::new()).unwrap();
+    allocations.committed();
+    let keys: Vec<&str> = allocations.durable.keys().map(String::as_str).collect();
+    assert_eq!(keys, ["by-name/a", LEDGER, "quota/tenant/0", "reservation/1"]);
+    assert!(allocations.durable[LEDGER].len() < 200, "{}", allocations.durable[LEDGER]);
+    for (key, text) in &allocations.durable {
+        text::check(key, text).expect("the key is known").unwrap();
+    }
+    // Also on another topology, whose endpoints have other numbers.
+    for topology in ["one", "two"] {
+        let loaded = self::allocations(topology, allocations.durable.clone());
+        let usage = loaded.usage();
+        assert_eq!((&usage.quotas, usage.reservations.len()), (&before.quotas, 1), "{topology}");
+        assert_eq!(holders(&loaded), [("physics".to_owned(), "running".to_owned())]);
+        assert_eq!(loaded.published.collectives.len(), 1);
+    }
+    let mut puts = Puts::new();
+    assert!(allocations.cancel(ReservationId(1), &mut puts));
+    assert_eq!(puts.values().filter(|value| value.is_none()).count(), 1);
+    allocations.committed();
+    assert!(!allocations.durable.contains_key("reservation/1"));
+}
+
+#[test]
+fn other_topologies_and_ended_jobs_leave_no_records() {
+    let mut allocations = allocations("one", Texts::new());
+    let mut puts = Puts::new();
+    let id = allocations.reserve_for_job(entries("physics", 1, 1), &mut puts).unwrap();
+    allocations.committed();
+    let mut durable = allocations.durable.clone();
+    // It names an endpoint that the next topology does not have.
+    let key = reservation_key(id);
+    let text = durable[&key].replace("\"h0\"", "\"gone\"");
+    durable.insert(key.clone(), Arc::from(text));
+    let mut moved = self::allocations("two", durable);
+    assert!(holders(&moved).is_empty());
+    moved.follow(&BTreeSet::new(), &mut Puts::new());
+    moved.committed();
+    assert_eq!(moved.durable.keys().collect::<Vec<_>>(), [LEDGER]);
+    assert!(moved.table.ledger.tenants.is_empty());
+}
+
+#[test]
+fn collectives_follow_a_failure_in_pieces_of_bounded_work() {
+    const COUNT: usize = 3_000;
+    let directory = directory(8);
+    let mut allocations = with_entries(4_000, "one", Texts::new());
+    for number in 0..COUNT {
+        let create = collective(&format!("c{number}"));
+        allocations.create(&create, &directory, &mut Puts::new()).unwrap();
+    }
+    allocations.committed();
+    let root = |snapshot: &CollectiveSnapshot| {
+        let entries = &snapshot.whole().switch_tree.as_ref().unwrap().entries;
+        entries[0].holder.clone().unwrap()
+    };
+    let published = allocations.publisher.newest();
+    let dead = root(&published.collectives["c0"]);
+    let Some(v1::aggregation_node::Kind::SwitchName(name)) = &dead.kind else {
+        panic!("the root is a switch")
+    };
+    let switch = ElementKey::Switch(allocations.graph.find_switch(name).unwrap());
+    let failed = BTreeSet::from([switch]);
+    let mut pieces = 0;
+    while *allocations.publisher.newest().failed != failed {
+        let mut puts = Puts::new();
+        allocations.follow(&failed, &mut puts);
+        allocations.committed();
+        assert!(puts.len() < COUNT / 2, "{} writes", puts.len());
+        pieces += 1;
+    }
+    assert!((2..100).contains(&pieces), "{pieces}");
+    let published = allocations.publisher.newest();
+    assert!(published.collectives.values().all(|one| root(one) != dead));
+    let mut puts = Puts::new();
+    allocations.follow(&failed, &mut puts);
+    assert!(puts.is_empty(), "all have followed");
+}
+
+#[test]
+fn a_refusal_holds_for_all_members_until_something_is_freed_or_they_change() {
+    let (mut allocations, directory) = (allocations("one", Texts::new()), directory(3));
+    let ask = |allocations: &mut CollectiveAllocations, number, directory: &Directory| {
+        let asked = allocations.request_tree(&asks(number), directory, &mut Puts::new());
+        asked.map(|one| one.listed().name.clone()).map_err(|error| error.to_string())
+    };
+    let everything = ReserveEntries {
+        holder: HolderName { tenant: "others".to_owned(), job: None },
+        entries: 16,
+        endpoints: [0, 4].map(EndpointId).to_vec(), // one at each leaf switch
+    };
+    let id = allocations.reserve(everything, &mut Puts::new()).unwrap();
+    let why = ask(&mut allocations, 0, &directory).unwrap_err();
+    assert!(why.contains("no entries left"), "{why}");
+    assert_eq!(ask(&mut allocations, 2, &directory), Err(why));
+    let one = self::directory(1);
+    let single = ask(&mut allocations, 0, &one).unwrap_err();
+    assert!(single.contains("single member"), "{single}");
+    assert!(allocations.cancel(id, &mut Puts::new()));
+    let given = ask(&mut allocations, 1, &directory).unwrap();
+    assert_eq!(ask(&mut allocations, 2, &directory), Ok(given.clone()));
+    // An administrator's tree of the same members is theirs, and one of others is not.
+    allocations.applied(&member(3), &mut Puts::new());
+    allocations.create(&collective("a"), &directory, &mut Puts::new()).unwrap();
+    assert_eq!(ask(&mut allocations, 0, &directory), Ok("a".to_owned()));
+    let two = self::directory(2);
+    assert_eq!(ask(&mut allocations, 0, &two), Ok(given.clone()));
+    allocations.applied(&member(2), &mut Puts::new());
+    assert_eq!(ask(&mut allocations, 0, &directory), Ok("a".to_owned()));
+    assert!(allocations.release("a", &mut Puts::new()));
+    assert_eq!(ask(&mut allocations, 0, &directory), Ok(given));
+    allocations.applied(&Change::GroupDeleted(Gn(1)), &mut Puts::new());
+    allocations.committed();
+    assert_eq!(allocations.publisher.newest().collectives.len(), 0);
 }

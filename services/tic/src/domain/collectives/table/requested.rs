@@ -1,26 +1,32 @@
 //! Collectives with a switch tree that members ask for, at most one for each group.
 //!
+//! Every member of a group may ask. The answer to all but the first takes no longer for a large
+//! group than for a small one: the collective is found by the group, and a refusal is remembered as
+//! long as nothing has changed that it depends on.
+//!
 //! Invariants
 //! - AGG-9: a collective that a member asked for is of exactly the members that its group has.
 
-use fabricast_collectives::{ChoiceTable, Fallback, Operation, Refusal, TreeKind};
+use fabricast_collectives::{Fallback, Operation, Refusal, TreeId, TreeKind};
 use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::Gn;
 use fabricast_groups::names::AccountName;
 use fabricast_groups::record::GroupRecord;
 use fabricast_topology::Graph;
 
-use super::view::threshold;
-use super::{CollectiveTable, Item};
+use super::{CollectiveTable, Compared, RefusalBasis, RefusedRequest, threshold};
 use crate::domain::collectives::error::CollectiveError;
-use crate::domain::collectives::request::{CreateCollective, HolderName, RequestSwitchTree};
-use crate::domain::collectives::text::Member;
+use crate::domain::collectives::request::{
+    CreateCollective, HolderName, REQUESTED, RequestSwitchTree,
+};
 use crate::domain::collectives::wire;
 
 /// Operations that operating agents give to switches.
 const OPERATIONS: [Operation; 3] = [Operation::Barrier, Operation::Broadcast, Operation::AllReduce];
 /// Bytes of the longest contribution that operating agents give to switches.
 const MOST_BYTES: u32 = 64 << 10;
+/// Most collectives of others that are searched for one of the present members: the newest.
+const MOST_COMPARED: usize = 8;
 
 /// The collective that a member gets.
 #[derive(Debug)]
@@ -46,26 +52,57 @@ impl CollectiveTable {
             let (group, node, process) = (name.clone(), node.clone(), process.clone());
             return Err(CollectiveError::NotAMember { group, node, process });
         }
-        if let Some(name) = self.with_switches(gn, directory) {
+        if let Some(name) = self.with_switches(group, directory) {
             return Ok(RequestedTree { name, is_new: false });
         }
-        let create = self.demanded(group, directory)?;
-        // One that has lost its tree waits for entries and holds none: the new one replaces it.
+        let owner = owner(group, directory);
+        let basis = RefusalBasis { members: group.members_revision, owner, freed: self.freed };
+        if let Some(refused) = self.refused.get(&gn.0).filter(|refused| refused.basis == basis) {
+            return Err(refused.error.clone());
+        }
+        let made = self
+            .demanded(group, &basis.owner, directory)
+            .and_then(|create| self.make(create, gn, directory, graph));
+        match &made {
+            Ok(_) => _ = self.refused.remove(&gn.0),
+            Err(error) => {
+                let refused = RefusedRequest { basis, error: error.clone() };
+                self.refused.insert(gn.0, refused);
+            }
+        }
+        made
+    }
+
+    /// The collective that a member of a group has asked for.
+    pub(in crate::domain::collectives) fn requested_of(&self, gn: Gn) -> Option<&str> {
+        self.requested.get(&gn.0).map(String::as_str)
+    }
+
+    /// Forgets what was refused to the members of a group that has ended.
+    pub(in crate::domain::collectives) fn forget_refusal(&mut self, gn: Gn) {
+        self.refused.remove(&gn.0);
+    }
+
+    /// Creates the collective of a group, in place of one that has lost its tree.
+    fn make(
+        &mut self,
+        create: CreateCollective,
+        gn: Gn,
+        directory: &Directory,
+        graph: &Graph,
+    ) -> Result<RequestedTree, CollectiveError> {
+        // That one waits for entries and holds none.
         let waiting = self.requested.get(&gn.0).and_then(|name| self.items.remove(name));
         let created = self.create(&create, directory, graph).and_then(|is_new| {
             let exists = || CollectiveError::Differs { name: create.name.clone() };
             is_new.then_some(()).ok_or_else(exists)
         });
-        match (created, waiting) {
-            (Ok(()), Some(Item { id, .. })) => {
-                self.names.remove(&id);
-                self.allocator.release(id);
-            }
-            (Ok(()), None) => {}
-            (Err(error), waiting) => {
-                self.items.extend(waiting.map(|item| (create.name, item)));
-                return Err(error);
-            }
+        if let Err(error) = created {
+            self.items.extend(waiting.map(|item| (create.name, item)));
+            return Err(error);
+        }
+        if let Some(item) = waiting {
+            self.free(&item);
         }
         if let Some(item) = self.items.get_mut(&create.name) {
             item.requested = true;
@@ -74,53 +111,68 @@ impl CollectiveTable {
         Ok(RequestedTree { name: create.name, is_new: true })
     }
 
-    /// The collective that a member of a group has asked for.
-    pub(in crate::domain::collectives) fn requested_of(&self, gn: Gn) -> Option<&str> {
-        self.requested.get(&gn.0).map(String::as_str)
+    /// The collective with a switch tree of exactly the members of a group: that which a member
+    /// asked for (AGG-9), or else the one with the newest tree.
+    fn with_switches(&mut self, group: &GroupRecord, directory: &Directory) -> Option<String> {
+        let requested = self.requested.get(&group.gn.0);
+        if let Some(name) = requested.filter(|name| self.switch_tree_of(name).is_some()) {
+            return Some(name.clone());
+        }
+        let of_group = self.of_group(group.gn.0).into_iter();
+        let mut others: Vec<(TreeId, String)> =
+            of_group.filter_map(|name| Some((self.switch_tree_of(&name)?, name))).collect();
+        others.sort_unstable_by(|a, b| b.cmp(a));
+        let mut newest = others.into_iter().take(MOST_COMPARED);
+        let (_, name) = newest.find(|(_, name)| self.is_of_members(name, group, directory))?;
+        Some(name)
     }
 
-    /// The collective with a switch tree of exactly the members of a group; that with the newest
-    /// tree, which agents take if there are several.
-    fn with_switches(&self, gn: Gn, directory: &Directory) -> Option<String> {
-        let is_of_members = |item: &Item| {
-            item.members.len() == directory.member_count(gn)
-                && directory.members(gn).map(Member::from).eq(item.members.iter().cloned())
-        };
-        let tree = |item: &Item| Some(self.allocator.collective(item.id)?.service.switch_tree()?.0);
-        let items = self.items.iter();
-        let of_members = items.filter(|(_, item)| item.gn == gn.0 && is_of_members(item));
-        let (_, name) = of_members.filter_map(|(name, item)| Some((tree(item)?, name))).max()?;
-        Some(name.clone())
+    fn switch_tree_of(&self, name: &str) -> Option<TreeId> {
+        let collective = self.allocator.collective(self.items.get(name)?.id)?;
+        Some(collective.service.switch_tree()?.0)
+    }
+
+    /// Returns whether a collective is of exactly the members of its group; compares them once.
+    fn is_of_members(&mut self, name: &str, group: &GroupRecord, directory: &Directory) -> bool {
+        let Some(item) = self.items.get_mut(name) else { return false };
+        let at = group.members_revision;
+        if let Some(known) = item.compared.filter(|known| known.at == at) {
+            return known.are_same;
+        }
+        let mut pairs = directory.members(group.gn).zip(&*item.members);
+        let are_same = item.members.len() == directory.member_count(group.gn)
+            && pairs.all(|(record, member)| member.is(record));
+        item.compared = Some(Compared { at, are_same });
+        are_same
     }
 
     /// The collective that a group is to get.
     fn demanded(
-        &self,
+        &mut self,
         group: &GroupRecord,
+        owner: &HolderName,
         directory: &Directory,
     ) -> Result<CreateCollective, CollectiveError> {
         let processes = u32::try_from(directory.member_count(group.gn)).unwrap_or(u32::MAX);
         if processes < 2 {
             return Err(CollectiveError::SingleMember { group: group.name.clone() });
         }
-        let settings = self.allocator.settings();
-        let table = ChoiceTable::new(&settings.parameters, processes, &settings.limits);
+        let choices = self.allocator.choices(processes);
         // The smallest messages decide: for larger ones adapters are faster still.
         let is_faster =
-            |operation: &Operation| table.choose(*operation, 0).kind == TreeKind::Switch;
+            |operation: &Operation| choices.choose(*operation, 0).kind == TreeKind::Switch;
         if !OPERATIONS.iter().any(is_faster) {
             let why = Fallback::Slower;
             return Err(wire::refused(&self.ledger, Refusal::NoSwitchTree { why }));
         }
-        let HolderName { tenant, job } = owner(group, directory);
         Ok(CreateCollective {
-            name: format!("requested/{}", group.gn),
+            name: format!("{REQUESTED}{}", group.gn),
             group: group.name.clone(),
-            tenant,
-            job: job.unwrap_or_default(),
+            tenant: owner.tenant.clone(),
+            job: owner.job.clone().unwrap_or_default(),
             operations: OPERATIONS.to_vec(),
             min_bytes: 0,
-            max_bytes: threshold(settings, processes).min(MOST_BYTES),
+            max_bytes: threshold(choices).min(MOST_BYTES),
             switch_tree_required: true,
         })
     }

@@ -1,0 +1,206 @@
+//! Tenants and jobs: their numbers, reservations and quotas, and the entries that they use.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fabricast_collectives::{
+    Holder, JobId, Owner, Quota, Reservation, ReservationId, ReserveError, TenantId,
+};
+use fabricast_proto::v1;
+use fabricast_topology::Graph;
+
+use super::CollectiveTable;
+use crate::domain::collectives::error::{CollectiveError, MAX_QUOTAS};
+use crate::domain::collectives::request::{HolderName, ReserveEntries};
+use crate::domain::collectives::text::{
+    QuotaRecord, ReservationRecord, quota_key, reservation_key, to_text,
+};
+use crate::domain::collectives::wire;
+
+/// A record that is written or, without a text, deleted.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::domain::collectives) struct KeyedText {
+    pub(in crate::domain::collectives) key: String,
+    pub(in crate::domain::collectives) text: Option<String>,
+}
+
+impl CollectiveTable {
+    /// The tenant that entries are reserved for.
+    pub(in crate::domain::collectives) fn holder_of(&self, id: ReservationId) -> Option<String> {
+        let kept = self.allocator.reservation(id)?;
+        Some(self.ledger.holder_name(kept.holder).tenant)
+    }
+
+    pub(in crate::domain::collectives) fn reservations(&self) -> BTreeSet<ReservationId> {
+        self.allocator.reservations().map(|(id, _)| id).collect()
+    }
+
+    pub(in crate::domain::collectives) fn reserve(
+        &mut self,
+        request: ReserveEntries,
+        graph: &Graph,
+    ) -> Result<ReservationId, CollectiveError> {
+        let ReserveEntries { holder, entries, endpoints } = request;
+        let holder = self.holder(&holder);
+        let reserved = self.allocator.reserve(Reservation { holder, entries, endpoints });
+        reserved.map_err(|error: ReserveError| {
+            let refused = wire::not_reserved(&self.ledger, graph, error);
+            self.forget_unused(holder);
+            refused
+        })
+    }
+
+    /// Ends a reservation; returns whether it existed.
+    pub(in crate::domain::collectives) fn cancel(&mut self, id: ReservationId) -> bool {
+        let Some(cancelled) = self.allocator.cancel(id) else { return false };
+        self.freed += 1;
+        self.forget_unused(cancelled.holder);
+        true
+    }
+
+    /// Limits a tenant or a job; returns the record of that.
+    pub(in crate::domain::collectives) fn set_quota(
+        &mut self,
+        name: &HolderName,
+        quota: Quota,
+    ) -> Result<KeyedText, CollectiveError> {
+        let holder = self.holder(name);
+        let no_limit = Quota::default();
+        let is_more = quota != no_limit && self.allocator.quota(holder) == no_limit;
+        if is_more && self.allocator.quotas().count() >= MAX_QUOTAS {
+            self.forget_unused(holder);
+            return Err(CollectiveError::TooManyQuotas);
+        }
+        self.allocator.set_quota(holder, quota);
+        self.freed += 1;
+        let text = (quota != no_limit).then(|| self.quota_text(holder, quota));
+        self.forget_unused(holder);
+        Ok(KeyedText { key: quota_key(holder), text })
+    }
+
+    fn quota_text(&self, holder: Holder, quota: Quota) -> String {
+        let HolderName { tenant, job } = self.ledger.holder_name(holder);
+        to_text(&QuotaRecord { tenant, job, holder, quota })
+    }
+
+    /// A reservation as it is stored; `None` if there is none of this number.
+    pub(in crate::domain::collectives) fn reservation_text(
+        &self,
+        id: ReservationId,
+    ) -> Option<String> {
+        let reservation = self.allocator.reservation(id)?.clone();
+        let HolderName { tenant, job } = self.ledger.holder_name(reservation.holder);
+        let graph = self.allocator.fabric().graph();
+        let endpoints = reservation.endpoints.iter();
+        let endpoints = endpoints.map(|one| graph.endpoint_name(*one).to_owned()).collect();
+        let switches = self.allocator.reserved_switches(id);
+        Some(to_text(&ReservationRecord { id, tenant, job, reservation, switches, endpoints }))
+    }
+
+    /// All reservations and quotas as they are stored, by key.
+    pub(in crate::domain::collectives) fn holder_texts(&self) -> BTreeMap<String, String> {
+        let reservations = self.allocator.reservations().filter_map(|(id, _)| {
+            let text = self.reservation_text(id)?;
+            Some((reservation_key(id), text))
+        });
+        let quotas = self.allocator.quotas();
+        let quotas =
+            quotas.map(|(holder, quota)| (quota_key(holder), self.quota_text(holder, quota)));
+        reservations.chain(quotas).collect()
+    }
+
+    /// The holders of entries, reservations and quotas.
+    pub(in crate::domain::collectives) fn usage(&self, graph: &Graph) -> v1::GetEntryUsageResponse {
+        let nobody = Owner { tenant: TenantId(u64::MAX), job: JobId(u64::MAX) };
+        let has = self.allocator.settings().entries;
+        let mut switches: Vec<v1::SwitchHoldings> = graph
+            .switches()
+            .filter_map(|switch| {
+                let held = self.allocator.holdings(switch);
+                let free = self.allocator.free_entries(switch, nobody);
+                let used = u16::try_from(held.len()).unwrap_or(u16::MAX);
+                let reserved = has.saturating_sub(used).saturating_sub(free);
+                let names = held.iter().filter_map(|one| self.names.get(&one.collective));
+                (used > 0 || reserved > 0).then(|| v1::SwitchHoldings {
+                    switch_name: graph.switch_name(switch).to_owned(),
+                    entries: has.into(),
+                    collectives: names.cloned().collect(),
+                    reserved_entries: reserved.into(),
+                })
+            })
+            .collect();
+        switches.sort_unstable_by(|a, b| a.switch_name.cmp(&b.switch_name));
+        let quotas = self.allocator.quotas().map(|(holder, quota)| v1::CollectiveQuota {
+            holder: Some(wire::holder(&self.ledger, holder)),
+            collectives: quota.collectives,
+            entries: quota.entries,
+            entries_per_switch: quota.entries_per_switch.map(u32::from),
+        });
+        let reservations =
+            self.allocator.reservations().map(|(id, kept)| v1::CollectiveReservation {
+                id: id.0,
+                holder: Some(wire::holder(&self.ledger, kept.holder)),
+                entries: kept.entries.into(),
+                endpoints: kept
+                    .endpoints
+                    .iter()
+                    .map(|one| graph.endpoint_name(*one).to_owned())
+                    .collect(),
+            });
+        v1::GetEntryUsageResponse {
+            switches,
+            usages: self.usages(),
+            quotas: quotas.collect(),
+            reservations: reservations.collect(),
+        }
+    }
+
+    fn usages(&self) -> Vec<v1::CollectiveUsage> {
+        let owners = self.items.values().filter_map(|item| {
+            self.allocator.collective(item.id).map(|collective| collective.request.owner)
+        });
+        let mut holders = BTreeSet::new();
+        for owner in owners {
+            holders.insert(Holder::Tenant(owner.tenant));
+            holders.insert(Holder::Job(owner));
+        }
+        let usage = |holder| {
+            let usage = self.allocator.usage(holder);
+            v1::CollectiveUsage {
+                holder: Some(wire::holder(&self.ledger, holder)),
+                collectives: usage.collectives,
+                entries: usage.entries,
+            }
+        };
+        holders.into_iter().map(usage).collect()
+    }
+
+    /// Forgets the names of all tenants and jobs that have nothing.
+    pub(in crate::domain::collectives) fn forget_all_unused(&mut self) {
+        self.ledger.retain(self.allocator.holders());
+    }
+
+    /// Forgets the names of a holder, and of its tenant, if nothing belongs to them.
+    pub(super) fn forget_unused(&mut self, holder: Holder) {
+        let tenant = match holder {
+            Holder::Tenant(tenant) => tenant,
+            Holder::Job(owner) => owner.tenant,
+        };
+        for one in [holder, Holder::Tenant(tenant)] {
+            if !self.allocator.is_known(one) {
+                self.ledger.forget(one);
+            }
+        }
+    }
+
+    pub(super) fn owner(&mut self, tenant: &str, job: &str) -> Owner {
+        let tenant = self.ledger.tenant(tenant);
+        Owner { tenant: TenantId(tenant), job: JobId(self.ledger.job(tenant, job)) }
+    }
+
+    fn holder(&mut self, name: &HolderName) -> Holder {
+        match &name.job {
+            None => Holder::Tenant(TenantId(self.ledger.tenant(&name.tenant))),
+            Some(job) => Holder::Job(self.owner(&name.tenant, job)),
+        }
+    }
+}
