@@ -5,6 +5,7 @@ use crate::nodes::Nodes;
 pub(crate) mod batch_queue;
 pub(crate) mod channels;
 pub(crate) mod in_flight;
+pub(crate) mod shared_calls;
 pub(crate) mod tasks;
 
 use channels::Channels;

@@ -9,7 +9,7 @@ use fabricast_groups::record::MemberRecord;
 use fabricast_messages::{MemberId, Mode};
 use fabricast_proto::v1;
 use fabricast_proto::v1::process_service_server::ProcessService;
-use fabricast_rpc::{CallCost, LocalProcess, Reason};
+use fabricast_rpc::{CallCost, LocalProcess, Reason, reason_of};
 use fabricast_telemetry::traces::Origin;
 use fabricast_wire::{decode_name, decode_operation, encode_operation_result};
 use prost::Message as _;
@@ -33,16 +33,22 @@ use crate::processes::memory::{HALF, Shared, SharingCall, SharingError};
 use crate::processes::participants::{Participant, ParticipantMemory};
 use crate::processes::sessions::{Call, ProcessId, Session, SessionError};
 use crate::processes::user_rules::Owner;
+use crate::runtime::shared_calls::SharedCalls;
+
+/// Answer of the TIC to a request for a switch tree.
+type TreeAnswer = Result<v1::RequestSwitchTreeResponse, Status>;
 
 /// The gRPC service.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessServer {
     agent: Arc<Agent>,
+    /// Requests for switch trees, by group.
+    tree_requests: SharedCalls<GroupName, TreeAnswer>,
 }
 
 impl ProcessServer {
     pub(crate) fn new(agent: &Arc<Agent>) -> Self {
-        Self { agent: Arc::clone(agent) }
+        Self { agent: Arc::clone(agent), tree_requests: SharedCalls::default() }
     }
 
     fn nodes(&self) -> &Nodes {
@@ -96,6 +102,28 @@ impl ProcessServer {
         self.member(session, &group)?;
         let text = format!("group: the process takes no part in '{group}'");
         Err(Reason::TakesNoPart.status(text, &[("group", group.as_str())]))
+    }
+
+    /// Asks the TIC for the switch tree of a group, together with other members that do meanwhile.
+    async fn ask_for_tree(
+        &self,
+        group: &GroupName,
+        request: v1::RequestSwitchTreeRequest,
+    ) -> TreeAnswer {
+        let runtime = &self.agent.runtime;
+        let (mut tic, shared) = (runtime.channels.collectives(), request.clone());
+        let origin = Origin::kept();
+        let asking = async move { tic.request_switch_tree(shared).await.map(Response::into_inner) };
+        let asking = async move { origin.cover(asking).await };
+        let answer = self.tree_requests.call(&runtime.tasks, group.clone(), asking).await;
+        match answer.unwrap_or_else(|| Err(shutting_down())) {
+            // The member that asked for all may have left the group meanwhile.
+            Err(status) if reason_of(&status).as_deref() == Some(Reason::NotAMember.text()) => {
+                let mut tic = runtime.channels.collectives();
+                tic.request_switch_tree(request).await.map(Response::into_inner)
+            }
+            answer => answer,
+        }
     }
 
     /// Finishes a call of a session, even if nobody waits for the answer any more.
@@ -511,8 +539,7 @@ impl ProcessService for ProcessServer {
             node: node.to_string(),
             process: process.to_string(),
         };
-        let answer = channels.collectives().request_switch_tree(request).await;
-        let answer = answer.map_err(tic_refusal)?.into_inner();
+        let answer = self.ask_for_tree(&group, request).await.map_err(tic_refusal)?;
         let collective = answer.collective.unwrap_or_default();
         let max_bytes = switch_bytes(&collective);
         let collective = collective.name;

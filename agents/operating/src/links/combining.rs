@@ -1,8 +1,11 @@
 //! Operations that switches combine for the members hosted here.
 //!
 //! The TIC is asked from time to time which collectives the open members' groups have, and on which
-//! trees of switches. The answer may be out of date: a run on a tree that has been released, or is
-//! not programmed yet, ends with an error, and the members' own tree does the operation instead.
+//! trees of switches. All agents ask, and a collective may have as many processes as there are
+//! agents: so the TIC leaves out a list that has not changed, and a collective is fetched once as
+//! long as its trees stay. The answer may be out of date: a run on a tree that has been released,
+//! or is not programmed yet, ends with an error, and the members' own tree does the operation
+//! instead.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,11 +33,36 @@ pub(crate) struct Combining {
 }
 
 /// A member that takes part, in the TIC's terms.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct OpenMember {
     node: NodeName,
     key: MemberId,
     process: String,
+}
+
+/// Open members by group.
+type OpenMembers = BTreeMap<String, Vec<OpenMember>>;
+
+/// Trees of switches by member.
+type Paths = BTreeMap<(NodeName, MemberId), SwitchPath>;
+
+/// Answers of the TIC.
+#[derive(Debug, Default)]
+struct KnownTrees {
+    /// Revision of the list of collectives; 0 from TICs of earlier versions.
+    revision: u64,
+    /// The members that the rest is for.
+    members: OpenMembers,
+    /// By name of the collective.
+    fetched: BTreeMap<String, FetchedTree>,
+}
+
+/// The tree of a collective, for those of its processes that are here.
+#[derive(Debug)]
+struct FetchedTree {
+    /// Revision of the collective's trees, as above.
+    revision: u64,
+    paths: Paths,
 }
 
 impl Combining {
@@ -72,14 +100,16 @@ impl Combining {
 
     /// Keeps the open members informed of the trees that switches have for them, forever.
     pub(crate) async fn refresh_offers(self) {
+        let mut known = KnownTrees::default();
         loop {
             tokio::time::sleep(REFRESH).await;
             let members = self.open_members();
             if members.is_empty() {
                 continue;
             }
-            match self.switch_paths(&members).await {
-                Ok(mut paths) => {
+            match self.refresh(&members, &mut known).await {
+                Ok(()) => {
+                    let mut paths = known.paths();
                     for OpenMember { node, key, .. } in members.into_values().flatten() {
                         let path = paths.remove(&(node.clone(), key));
                         self.runtime
@@ -92,43 +122,57 @@ impl Combining {
         }
     }
 
-    /// The trees of switches for open members. Of several trees of a member the newest counts: an
-    /// older one may be of members that the group had before.
-    async fn switch_paths(
-        &self,
-        members: &BTreeMap<String, Vec<OpenMember>>,
-    ) -> Result<BTreeMap<(NodeName, MemberId), SwitchPath>, RpcError> {
+    /// Asks the TIC for the trees of switches that open members have.
+    async fn refresh(&self, members: &OpenMembers, known: &mut KnownTrees) -> Result<(), RpcError> {
         let mut tic = self.runtime.channels.collectives();
-        let mut paths: BTreeMap<(NodeName, MemberId), SwitchPath> = BTreeMap::new();
-        let mut request = v1::ListCollectivesRequest::default();
+        if known.members != *members {
+            *known = KnownTrees { members: members.clone(), ..KnownTrees::default() };
+        }
+        let unless_revision = known.revision;
+        let mut request = v1::ListCollectivesRequest { unless_revision, ..Default::default() };
+        let (mut revision, mut is_complete) = (None, true);
+        let mut fetched = BTreeMap::new();
         loop {
             let page = tic.list_collectives(request).await?.into_inner();
+            if page.unchanged {
+                return Ok(());
+            }
+            // Until all is there, it is asked for again.
+            known.revision = 0;
+            revision = revision.or(Some(page.revision));
             for listed in page.collectives.into_iter().filter(is_on_switches) {
                 let Some(members) = members.get(&listed.group) else { continue };
-                let get = v1::GetCollectiveRequest { name: listed.name };
-                // An error means that it has been released since.
-                let Ok(found) = tic.get_collective(get).await else { continue };
+                let name = listed.name;
+                let before = known.fetched.remove(&name);
+                let before = before.filter(|one| one.revision > 0);
+                if let Some(same) = before.filter(|one| one.revision == listed.revision) {
+                    fetched.insert(name, same);
+                    continue;
+                }
+                let get = v1::GetCollectiveRequest { name: name.clone() };
+                let Ok(found) = tic.get_collective(get).await else {
+                    is_complete = false; // as it has been released since
+                    continue;
+                };
                 let found = found.into_inner().collective.unwrap_or_default();
-                for one in members.iter().filter(|_| is_on_switches(&found)) {
-                    let Some(path) = switch_path(&found, one) else { continue };
-                    let key = (one.node.clone(), one.key);
-                    let is_older = |known: &SwitchPath| known.offer.tree < path.offer.tree;
-                    if paths.get(&key).is_none_or(is_older) {
-                        paths.insert(key, path);
-                    }
+                if is_on_switches(&found) {
+                    fetched.insert(name, FetchedTree::of(&found, members));
                 }
             }
             if page.next_page_token.is_empty() {
-                return Ok(paths);
+                break;
             }
             let page_token = page.next_page_token;
             request = v1::ListCollectivesRequest { page_token, ..Default::default() };
         }
+        known.fetched = fetched;
+        known.revision = revision.filter(|_| is_complete).unwrap_or_default();
+        Ok(())
     }
 
     /// The open members by group.
-    fn open_members(&self) -> BTreeMap<String, Vec<OpenMember>> {
-        let mut members: BTreeMap<String, Vec<OpenMember>> = BTreeMap::new();
+    fn open_members(&self) -> OpenMembers {
+        let mut members = OpenMembers::new();
         self.runtime.nodes.read_all(|node, agent, messages| {
             for key in messages.open_members() {
                 let Some(held) = agent.member(key.gn, key.pn) else { continue };
@@ -138,6 +182,30 @@ impl Combining {
             }
         });
         members
+    }
+}
+
+impl KnownTrees {
+    /// The trees of switches for members. Of several trees of a member the newest counts: an older
+    /// one may be of members that the group had before.
+    fn paths(&self) -> Paths {
+        let mut paths = Paths::new();
+        for (key, path) in self.fetched.values().flat_map(|one| &one.paths) {
+            let is_older = |known: &SwitchPath| known.offer.tree < path.offer.tree;
+            if paths.get(key).is_none_or(is_older) {
+                paths.insert(key.clone(), path.clone());
+            }
+        }
+        paths
+    }
+}
+
+impl FetchedTree {
+    fn of(collective: &v1::Collective, members: &[OpenMember]) -> Self {
+        let path =
+            |one: &OpenMember| Some(((one.node.clone(), one.key), switch_path(collective, one)?));
+        let paths = members.iter().filter_map(path).collect();
+        Self { revision: collective.revision, paths }
     }
 }
 
