@@ -1793,7 +1793,8 @@ pub mod switch_aggregation_service_server {
 /// A collective of the members of a group, and the trees it runs on.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Collective {
-    /// Immutable. Name, unique among live collectives, 1 to 256 characters.
+    /// Immutable. Name, unique among live collectives, 1 to 256 characters. Names that begin with
+    /// `requested/` are those of collectives that members ask for.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
     /// Immutable. Group whose members take part: those it had when the collective was created.
@@ -1977,7 +1978,7 @@ impl CollectiveState {
 /// Request of CreateCollective.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CreateCollectiveRequest {
-    /// Required. Its name.
+    /// Required. Its name, which must not begin with `requested/`.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
     /// Required. The group.

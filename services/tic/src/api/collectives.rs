@@ -21,8 +21,8 @@ use crate::clock::wall_clock;
 use crate::domain::collectives::member_trees::MeasuredConstants;
 use crate::domain::collectives::published::{Published, Publisher};
 use crate::domain::collectives::request::{
-    CancelReservation, CreateCollective, HolderName, ReleaseCollective, RequestSwitchTree,
-    ReserveEntries, SetConstants, SetQuota, ViewConstants,
+    CancelReservation, CreateCollective, HolderName, REQUESTED, ReleaseCollective,
+    RequestSwitchTree, ReserveEntries, SetConstants, SetQuota, ViewConstants,
 };
 use crate::domain::collectives::snapshot::CollectiveSnapshot;
 use crate::domain::collectives::wire::read_operation;
@@ -45,6 +45,15 @@ pub(crate) struct Collectives {
 /// Accepts the name of a collective, tenant or job.
 fn name(field: &str, text: &str) -> Result<String, Status> {
     fields::label(field, text).map(str::to_owned)
+}
+
+/// Accepts the name of a collective that no member asks for.
+fn name_of_new(text: &str) -> Result<String, Status> {
+    if text.starts_with(REQUESTED) {
+        let why = format!("name: '{REQUESTED}...' are collectives that members ask for");
+        return Err(Reason::NameInvalid.status(why, &[("field", "name")]));
+    }
+    name("name", text)
 }
 
 fn optional(field: &str, text: &str) -> Result<String, Status> {
@@ -134,7 +143,7 @@ impl v1::collective_service_server::CollectiveService for Collectives {
             return Err(fields::missing("operations"));
         }
         let request = CreateCollective {
-            name: name("name", &request.name)?,
+            name: name_of_new(&request.name)?,
             group: fields::name("group", &request.group, GroupName::new)?,
             tenant: optional("tenant", &request.tenant)?,
             job: optional("job", &request.job)?,

@@ -248,6 +248,20 @@ async fn a_tree_that_a_failure_took_comes_back_and_is_asked_for_again() {
 }
 
 #[tokio::test]
+async fn nobody_else_gives_the_names_of_trees_that_members_ask_for() {
+    let tic = Tic::on_memory().await;
+    form(&tic, "g", &[0, 1]).await;
+    for name in ["requested/1", "requested/"] {
+        let refused = created(&tic, name).await.unwrap_err();
+        assert_eq!(reason(&refused), "NAME_INVALID");
+        assert!(refused.message().starts_with("name: "), "{}", refused.message());
+    }
+    let own = asked(&tic, asks("g", 0)).await.unwrap();
+    assert!(own.name.starts_with("requested/"), "{}", own.name);
+    assert_eq!(created(&tic, "requested").await.unwrap().name, "requested");
+}
+
+#[tokio::test]
 async fn a_list_that_the_caller_has_is_left_out() {
     let tic = Tic::on_memory().await;
     form(&tic, "g", &[0, 1]).await;
