@@ -196,9 +196,8 @@ async fn finish_choices(
     lease: &LeaderLease,
     committed: Option<&Puts>,
 ) -> Result<Option<bool>, StoreError> {
-    let bytes = |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| {
-        key.len() + value.as_ref().map_or(0, Vec::len)
-    };
+    let bytes =
+        |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| key.len() + value.as_ref().map_or(0, Vec::len);
     let all: usize = committed.into_iter().flatten().map(bytes).sum();
     let log = CHOICES.at_once().essential(all <= MAX_ESSENTIAL_BYTES);
     match log.settle(store, lease, committed).await {

@@ -284,7 +284,7 @@ fn other_topologies_and_ended_jobs_leave_no_records() {
     // It names an endpoint that the next topology does not have.
     let key = reservation_key(id);
     let text = durable[&key].replace("\"h0\"", "\"gone\"");
-    durable.insert(key.clone(), Arc::from(text));
+    durable.insert(key, Arc::from(text));
     let mut moved = self::allocations("two", durable);
     assert!(holders(&moved).is_empty());
     moved.follow(&BTreeSet::new(), &mut Puts::new());
