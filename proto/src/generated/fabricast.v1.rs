@@ -2467,8 +2467,8 @@ pub mod collective_service_client {
                 )
                 .await
         }
-        /// Lists collectives by name, without processes and trees; nothing but a revision if the caller has
-        /// the list already.
+        /// Lists collectives by name, without processes and trees; nothing but a revision if the caller
+        /// has the list already.
         /// Errors: INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
         pub async fn list_collectives(
             &mut self,
@@ -2741,8 +2741,8 @@ pub mod collective_service_server {
             tonic::Response<super::GetCollectiveResponse>,
             tonic::Status,
         >;
-        /// Lists collectives by name, without processes and trees; nothing but a revision if the caller has
-        /// the list already.
+        /// Lists collectives by name, without processes and trees; nothing but a revision if the caller
+        /// has the list already.
         /// Errors: INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
         async fn list_collectives(
             &self,

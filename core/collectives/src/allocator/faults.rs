@@ -29,7 +29,7 @@ pub struct FaultChanges {
     pub other_reasons: Vec<CollectiveId>,
 }
 
-/// How far the collectives have followed a change of faults.
+/// The collectives that have yet to follow a change of faults.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Following {
     round: Round,
