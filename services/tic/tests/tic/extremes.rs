@@ -295,8 +295,7 @@ impl Requests<'_> {
 
     async fn send_of_collectives(&mut self) {
         let (mut client, number) = (self.tic.collectives(), self.sent.number);
-        let request =
-            v1::ListCollectivesRequest { unless_revision: number, ..Default::default() };
+        let request = v1::ListCollectivesRequest { unless_revision: number, ..Default::default() };
         let _ = client.list_collectives(self.sent.note(request)).await;
         for (term, revision) in [(number, 0), (self.term, number)] {
             let missing_trees = vec![];
