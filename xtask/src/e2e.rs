@@ -10,6 +10,9 @@ use anyhow::{Context, Result};
 
 use crate::{outside, steps, upgrade};
 
+/// The records that the last version has made.
+const RECORDS: &str = "cli/tests/records";
+
 /// Builds the images and runs the tests. `false` if one failed.
 ///
 /// - `short`: only the first blow to parts of each kind.
@@ -68,8 +71,7 @@ pub(crate) fn new_user(root: &Path, from: Option<&str>) -> Result<bool> {
     let (old, new) = upgrade::binaries(root, from)?;
     let last = upgrade::last_version(&std::fs::read_to_string(root.join(upgrade::VERSIONS))?)?;
     let mut script = outside(root.join("tests/e2e/new-user"), root);
-    let records = root.join(upgrade::records::FOLDER).join(format!("{}.jsonl", last.name));
-    script.arg(old).arg(new).arg(records);
+    script.arg(old).arg(new).arg(root.join(RECORDS).join(format!("{}.jsonl", last.name)));
     println!("== {script:?}");
     Ok(script.status().context("start tests/e2e/new-user")?.success())
 }

@@ -90,8 +90,6 @@ usage: cargo xtask <verb>
   upgrade [--from COMMIT]
                     build the binary of the last version in docs/release.md, or of a commit, start a cluster of it,
                     replace part by part with this one's, and back; groups must stay and packets arrive
-  upgrade --fixture build the last version, have it make a store and a copy of its records, and write those
-                    that cli/tests/records lacks; tests open them with this version
   check             formatting, lints, documentation and tidy; writes nothing
   fix               format, apply clippy's suggestions
   tidy [--measures] what clippy cannot check: layers, file headers and lengths, leftover words,
@@ -214,7 +212,6 @@ fn write(root: &Path, words: &[&str]) -> Result<Option<bool>> {
             print!("{table}");
             complete
         }
-        ["upgrade", "--fixture"] => print_paths(&upgrade::make_records(root)?),
         ["dist-clients"] => print_paths(&dist_clients::run(root)?),
         ["install-c", "--prefix", prefix] => print_paths(&install_c::run(root, prefix.as_ref())?),
         ["install-openmpi", "--prefix", prefix] => {

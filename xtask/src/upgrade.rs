@@ -1,7 +1,5 @@
 //! `cargo xtask upgrade`: a running cluster of the last version gets the parts of this one, one by
-//! one, and back. And records of that version, for the tests.
-
-pub(crate) mod records;
+//! one, and back.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,25 +47,13 @@ pub(crate) fn run(root: &Path, commit: Option<&str>) -> Result<bool> {
     Ok(status.success())
 }
 
-/// Has the last version make records for the tests, in [`records::FOLDER`]. Returns the files that
-/// were not there.
-///
-/// # Errors
-///
-/// A version that cannot be built, or a command of it that fails.
-pub(crate) fn make_records(root: &Path) -> Result<Vec<PathBuf>> {
-    let last = last_version(&fs::read_to_string(root.join(VERSIONS))?)?;
-    let old = old_binary(root, &target(root), &last.commit)?;
-    records::make(root, &old, &last.name)
-}
-
 /// Debug binaries of a commit, or else of this one again, and of this one.
 ///
 /// # Errors
 ///
 /// A commit that does not exist or cannot be built.
 pub(crate) fn binaries(root: &Path, commit: Option<&str>) -> Result<(PathBuf, PathBuf)> {
-    let target = target(root);
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
     let new = target.join("debug/fabricast");
     let old = match commit {
         Some(commit) => old_binary(root, &target, commit)?,
@@ -75,10 +61,6 @@ pub(crate) fn binaries(root: &Path, commit: Option<&str>) -> Result<(PathBuf, Pa
     };
     build(root, &target)?;
     Ok((old, new))
-}
-
-fn target(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from)
 }
 
 /// A row of the table of versions.
