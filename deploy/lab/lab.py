@@ -182,9 +182,9 @@ def busy_cables():
             if line[0] == "link" and max(sent.get(line[2], 0), sent.get(line[4], 0)) > RATE / 20]
 
 
-def member(host):
+def member(host, rate=RATE):
     """A program that joins and then sends when it is told to."""
-    program = Program(host, "member", ADDRESS, RATE)
+    program = Program(host, "member", ADDRESS, rate)
     program.says("joined")
     return program
 
