@@ -1,22 +1,17 @@
 """Stand-ins for the hardware of an overlay, for pods.py.
 
-The emulated fabric is a pod itself. OpenFlow switches are Open vSwitch in user space, beside the docker engine.
-InfiniBand switches are those of ibsim, in a container whose network the pod of the switch agent shares.
+The emulated fabric is a pod itself. InfiniBand switches are those of ibsim, in a container whose network the pod of
+the switch agent shares.
 """
 
 import glob
-import json
 import os
 import re
 import shutil
-import subprocess
-import sys
-import tempfile
 import time
 
 from engine import Failure, docker, done, inspect, run
 
-LAB_PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lab/program.py")
 AGENT = "switch-agent"
 PATIENCE = 60
 
@@ -32,7 +27,7 @@ def driver(documents):
 
 def hardware(cluster):
     """The stand-in for the driver of an overlay."""
-    kinds = {"emulated": Emulated, "infiniband": Infiniband, "openflow": Openflow}
+    kinds = {"emulated": Emulated, "infiniband": Infiniband}
     return kinds[driver(cluster.documents)](cluster)
 
 
@@ -167,133 +162,3 @@ class Infiniband(Emulated):
         # The nodes are below switches of their own.
         if len(entries) < 2:
             raise Failure(f"dump_fts reads {len(entries)} entries: {told}")
-
-
-class Openflow(Emulated):
-    """Open vSwitch: a bridge for each switch, and for each node a cable to `eth1` in the network of its agent."""
-
-    arrival = "datagrams of a program arrive through Open vSwitch, each once"
-    SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
-    GROUP, PORT = "239.1.2.3", "5000"
-    COUNT, RATE = 100, 200
-
-    def __init__(self, cluster):
-        super().__init__(cluster)
-        # The path of a socket is short.
-        self.folder = tempfile.mkdtemp(prefix="ovs")
-        self.processes = []
-        self.ends = {}
-
-    def vsctl(self, *words):
-        done("ovs-vsctl", f"--db=unix:{self.folder}/db.sock", "--timeout=20", *words)
-
-    def spawn(self, *command, **options):
-        variables = {name: self.folder for name in ("OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR")}
-        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} | options
-        process = subprocess.Popen(command, env=os.environ | variables, text=True, **options)
-        self.processes.append(process)
-        return process
-
-    def connect(self):
-        for tool in ("ovs-vswitchd", "ovsdb-server", "ovs-vsctl", "ip", "nsenter", "ethtool"):
-            if not shutil.which(tool):
-                raise Failure(f"{tool} is not installed: cargo xtask setup")
-        switches = cables(self.cluster.fabric())
-        for number, node in enumerate(self.cluster.nodes, start=1):
-            self.lay_cable(node, number)
-        done("ovsdb-tool", "create", f"{self.folder}/conf.db", self.SCHEMA)
-        self.spawn("ovsdb-server", f"{self.folder}/conf.db", f"--remote=punix:{self.folder}/db.sock")
-        # The database is there in a moment.
-        self.vsctl("--retry", "--no-wait", "init")
-        # Datapaths of the kind `dummy` need no interface of this machine for a bridge.
-        self.spawn("ovs-vswitchd", "--enable-dummy", f"unix:{self.folder}/db.sock")
-        for datapath in switches:
-            self.vsctl(*self.bridge(datapath, switches))
-
-        def connected():
-            listed = self.cluster.ask("switch", "list", "--format", "json")
-            found = json.loads(listed.stdout).get("switches", []) if listed.returncode == 0 else []
-            return len(switches) == sum(one.get("live", False) for one in found)
-        until(f"all {len(switches)} switches are connected with pod {AGENT}-0", connected)
-
-    def bridge(self, datapath, switches):
-        """Words of `ovs-vsctl` for a switch, its ports, and the agent as its controller."""
-        names = {id: f"s{number}" for number, id in enumerate(switches)}
-        own = names[datapath]
-        words = ["add-br", own, "--", "set", "bridge", own, "datapath_type=dummy", "fail_mode=secure",
-                 "protocols=OpenFlow13,OpenFlow14", f"other-config:datapath-id={datapath}"]
-        for port, (far, far_port, name) in switches[datapath].items():
-            interface, options = f"{own}-{port}", ["type=dummy"]
-            if far in names:
-                options = ["type=patch", f"options:peer={names[far]}-{far_port}"]
-            elif name in self.ends:
-                interface, options = self.ends[name], []
-            words += ["--", "add-port", own, interface, "--", "set", "interface", interface,
-                      f"ofport_request={port}", *options]
-        address = self.cluster.pod(f"{AGENT}-0").address()
-        return [*words, "--", "set-controller", own, f"tcp:{address}:6653", "--", "set", "controller", own,
-                "connection_mode=out-of-band", "max_backoff=1000"]
-
-    def lay_cable(self, node, number):
-        """The cable of a node, with `eth1` at its end there; the other end is for Open vSwitch."""
-        process = self.process_of(node)
-        end = f"fp{os.getpid()}-{number}"
-        done("ip", "link", "add", end, "type", "veth", "peer", "name", "eth1", "netns", str(process))
-        self.ends[node] = end
-        done("ip", "link", "set", end, "up")
-        for command in (f"ip address add {self.address(node)}/24 dev eth1", "ip link set eth1 up",
-                        "ip route add 224.0.0.0/4 dev eth1", "ethtool --offload eth1 tx off"):
-            done(*self.inside(node), *command.split())
-
-    def process_of(self, node):
-        return inspect(self.cluster.pod(f"operating-agent-{node}").id)["State"]["Pid"]
-
-    def inside(self, node):
-        return "nsenter", f"--net=/proc/{self.process_of(node)}/ns/net", "--"
-
-    def address(self, node):
-        return f"198.51.100.{1 + self.cluster.nodes.index(node)}"
-
-    def start(self, node, verb, *words):
-        """An ordinary program in the network of a node: it knows nothing of Fabricast."""
-        command = [*self.inside(node), sys.executable, LAB_PROGRAM, verb, self.GROUP, self.PORT, self.address(node)]
-        return self.spawn(*command, *map(str, words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None)
-
-    def check(self):
-        self.is_routed("rows/0", self.cluster.nodes)
-        for node in self.cluster.nodes:
-            if self.start(node, "member", self.RATE).stdout.readline().strip() != "joined":
-                raise Failure(f"no program can join {self.GROUP} in the network of {node}")
-        self.is_routed(f"ip/{self.GROUP}", self.cluster.nodes)
-        until(f"{self.COUNT} datagrams arrive, each once", self.arrives)
-
-    def arrives(self):
-        sender, receiver = self.cluster.nodes
-        listener = self.start(receiver, "listen")
-        listener.stdout.readline()
-        self.start(sender, "send", self.COUNT, self.RATE).wait()
-        listener.stdin.close()
-        found = json.loads(listener.stdout.read() or "{}")
-        return (found.get("received"), found.get("again")) == (self.COUNT, 0)
-
-    def end(self):
-        for process in self.processes:
-            process.kill()
-            process.wait()
-        for end in self.ends.values():
-            run("ip", "link", "delete", end)
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def cables(fabric):
-    """Cables in the output of `ibnetdiscover`, by the digits of a switch: for each port the digits or the node id of
-    the far end, its port, and its description."""
-    switches, own = {}, None
-    for line in fabric.splitlines():
-        if found := re.match(r'Switch\s+\d+\s+"S-([0-9a-f]+)"', line):
-            own = switches.setdefault(found[1], {})
-        elif re.match(r"(Ca|Rt)\s", line):
-            own = None
-        elif own is not None and (found := re.match(r'\[(\d+)\]\s+"(?:S-)?([^"]+)"\[(\d+)\].*?# "([^"]*)"', line)):
-            own[int(found[1])] = (found[2], int(found[3]), found[4])
-    return switches

@@ -15,11 +15,10 @@ const FOLDER: &str = "deploy/kubernetes";
 const OVERLAYS: [&str; 6] =
     ["dev", "production", "monitored", "cert-manager", "infiniband", "openflow"];
 /// Overlays whose pods run: the others have the pods of `production`.
-const RUNNING: [RunningOverlay; 4] = [
+const RUNNING: [RunningOverlay; 3] = [
     RunningOverlay { name: "dev", tool: None, options: &["--mistakes"] },
     RunningOverlay { name: "production", tool: None, options: &[] },
     RunningOverlay { name: "infiniband", tool: Some("ibsim"), options: &["--mistakes"] },
-    RunningOverlay { name: "openflow", tool: Some("ovs"), options: &[] },
 ];
 /// Images of the pods, which are removed when they have run.
 const IMAGE: &str = "fabricast:kubernetes";
