@@ -92,7 +92,7 @@ class Infiniband(Emulated):
         library = glob.glob("/usr/lib/*/umad2sim/libumad2sim.so")
         if not library:
             raise Failure("ibsim is not installed: cargo xtask setup")
-        self.library = library[0]
+        self.preloaded = library[0]
         self.hosts = []
 
     def network(self, pod):
@@ -105,7 +105,7 @@ class Infiniband(Emulated):
         os.makedirs(os.path.join(settings, "sys-1"), exist_ok=True)
         adapter = self.cluster.files.writable("adapter")
         # The image has a libibumad of its own, and has to do with it.
-        files = {path for path in self.files(self.library) if "libibumad" not in path}
+        files = {path for path in self.files(self.preloaded) if "libibumad" not in path}
         words = ["--network", f"container:{self.id}", "--volume", f"{adapter}:/etc/fabricast/sys-1"]
         return words + self.mounted(files) + self.variables(self.hosts[-1])
 
@@ -138,7 +138,7 @@ class Infiniband(Emulated):
         return [word for path in sorted(files) for word in ("--volume", f"{path}:{path}:ro")]
 
     def variables(self, host):
-        words = (f"LD_PRELOAD={self.library}", f"IBSIM_SOCKNAME={self.SOCKETS}", f"SIM_HOST={host}")
+        words = (f"LD_PRELOAD={self.preloaded}", f"IBSIM_SOCKNAME={self.SOCKETS}", f"SIM_HOST={host}")
         return [word for variable in words for word in ("--env", variable)]
 
     def program(self, name, files, *words):
@@ -157,7 +157,7 @@ class Infiniband(Emulated):
         agent = self.cluster.pod(f"{AGENT}-0").id
         words = ["--rm", f"--network=container:{self.id}", f"--pid=container:{agent}", *self.variables(self.hosts[-2])]
         words += ["--user=0:0", "--tmpfs=/seen", "--workdir=/seen"]
-        told = docker(*self.program("dump_fts", self.files(self.library), *words), "-M")
+        told = docker(*self.program("dump_fts", self.files(self.preloaded), *words), "-M")
         entries = re.findall(r"^0x[0-9a-f]+ ", told, re.MULTILINE)
         # The nodes are below switches of their own.
         if len(entries) < 2:

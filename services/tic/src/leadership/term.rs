@@ -303,7 +303,7 @@ impl Term {
     pub(crate) async fn run(self, shutdown: Shutdown) -> Result<(), TermEnd> {
         let choices = Arc::clone(&self.choices);
         let ended = Box::pin(self.run_tasks(shutdown)).await;
-        // What follows reads the store.
+        // The next term reads the store.
         choices.close().await;
         ended
     }
