@@ -1,5 +1,7 @@
 //! Jobs: their nodes share no link with those of other jobs, and they are durable.
 
+use std::collections::BTreeSet;
+
 use fabricast_proto::v1;
 use tonic::{Code, Status};
 
@@ -84,6 +86,26 @@ async fn a_repeated_request_has_the_same_answer_and_a_validation_changes_nothing
     let deleted = tic.jobs().delete_job(delete("j1")).await.unwrap().into_inner();
     assert_eq!(tic.jobs().delete_job(delete("j1")).await.unwrap().into_inner(), deleted);
     assert_eq!(reason(&created(&tic, create("j1", 5)).await.unwrap_err()), "JOB_ENDED");
+}
+
+/// They are placed outside of the writer, one after the other.
+#[tokio::test]
+async fn jobs_that_are_created_at_once_share_no_node_and_a_repetition_gets_the_same_job() {
+    let tic = Tic::on_memory().await;
+    let requests = (0..8).map(|number| create(&format!("j{number}"), 1));
+    // Each one twice, as a client does that did not wait for its answer.
+    let calls = requests.flat_map(|request| [request.clone(), request]).map(|request| {
+        let mut client = tic.jobs();
+        tokio::spawn(async move { client.create_job(request).await.unwrap().into_inner().job })
+    });
+    let mut jobs = Vec::new();
+    for call in calls.collect::<Vec<_>>() {
+        jobs.push(call.await.unwrap().unwrap());
+    }
+    let (pairs, rest) = jobs.as_chunks::<2>();
+    assert!(rest.is_empty() && pairs.iter().all(|[first, again]| first == again));
+    let given: BTreeSet<&str> = jobs.iter().flat_map(nodes).collect();
+    assert_eq!(given.len(), 8, "no node is given twice");
 }
 
 #[tokio::test]
