@@ -149,7 +149,11 @@ impl Matrix {
             node: "node001",
             group: "acme/1",
             reporter: "a",
-            endpoint: "node003 HCA-1",
+            // One may attach those that nobody has, and contribute from attached ones.
+            endpoint: match access.bound {
+                Bound::Participant => "node001 HCA-1",
+                _ => "node003 HCA-1",
+            },
             tenant: "acme",
             reservation: self.reservations[0],
             // An older term is given back already, and the route service keeps its own.
@@ -175,7 +179,7 @@ impl Matrix {
         };
         // Another's term is named by another's certificate, and so is another's endpoint.
         let caller = match access.bound {
-            Bound::Term | Bound::Endpoint | Bound::Agent => stranger(who),
+            Bound::Term | Bound::Endpoint | Bound::Participant | Bound::Agent => stranger(who),
             _ => who,
         };
         let told = format!("{}/{} by {who}", access.service, access.call);

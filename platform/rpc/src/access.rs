@@ -15,7 +15,9 @@ use crate::log_budget::LogBudget;
 use crate::middleware::{InnerService, Middleware};
 use fabricast_status::Reason;
 
-use Bound::{Agent, Endpoint, Group, Member, Node, Nothing, OwnTenant, Probe, Reporter, Term};
+use Bound::{
+    Agent, Endpoint, Group, Member, Node, Nothing, OwnTenant, Participant, Probe, Reporter, Term,
+};
 use Role::{
     Administrator, Fabric, OperatingAgent, Reader, Router, SwitchAgent, Tenant,
     TenantAdministrator, Tic,
@@ -57,6 +59,9 @@ pub enum Bound {
     Agent,
     /// The endpoints that an operating agent has attached, or that nobody has.
     Endpoint,
+    /// The endpoints that an operating agent has attached, for processes that the entries of a
+    /// collective's tree name.
+    Participant,
 }
 
 impl Bound {
@@ -74,6 +79,7 @@ impl Bound {
             Self::Probe => "any node, probed first",
             Self::Agent => "groups that it is the agent of",
             Self::Endpoint => "own and free endpoints",
+            Self::Participant => "own endpoints that take part",
         }
     }
 
@@ -87,7 +93,9 @@ impl Bound {
             Self::OwnTenant => role == TenantAdministrator,
             Self::Reporter => role == SwitchAgent,
             Self::Term => role == Router,
-            Self::Node | Self::Probe | Self::Agent | Self::Endpoint => role == OperatingAgent,
+            Self::Node | Self::Probe | Self::Agent | Self::Endpoint | Self::Participant => {
+                role == OperatingAgent
+            }
         }
     }
 }
@@ -320,7 +328,7 @@ const TABLE: &[Calls] = &[
         &[
             ("ReadFabricAggregation", &[SwitchAgent, Administrator, Reader], Nothing),
             ("WriteFabricAggregation", SWITCHES, Nothing),
-            ("ContributeValues", AGENTS, Endpoint),
+            ("ContributeValues", AGENTS, Participant),
         ],
     ),
 ];

@@ -101,7 +101,9 @@ fn write_one(
             AggregationProblem::Change { .. } => Reason::BadEntry,
         };
         (reason, error.problem.to_string())
-    })
+    })?;
+    core.note_entries(place);
+    Ok(())
 }
 
 /// Decodes a contribution.

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use fabricast_emulator::{
-    Component, Contribution, ContributionError, Deliveries, Emulator, Failure, Outcome, Packet,
-    Values,
+    AggregationPlace, Component, Contribution, ContributionError, Deliveries, Emulator, Failure,
+    Outcome, Packet, Values,
 };
 use fabricast_proto::v1;
 use fabricast_rpc::Caller;
 use fabricast_telemetry::metrics::FABRIC_PACKETS;
-use fabricast_topology::{EndpointId, Graph};
+use fabricast_topology::{AggregationEntry, AggregationNode, EndpointId, Graph};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{oneshot, watch};
 
@@ -44,6 +44,9 @@ pub(crate) struct Core {
     /// Mailbox of the process that has attached an endpoint, by endpoint.
     mailboxes: Vec<Option<Arc<Mailbox>>>,
     deliveries: Deliveries,
+    /// Aggregation entries as they were after the last write to each place. A place that loses
+    /// power has none, but the processes that they name still take part: they end the run for all.
+    entries: BTreeMap<AggregationPlace, Vec<AggregationEntry>>,
     /// Processes that wait for the end of an operation.
     waiting: WaitingProcesses,
 }
@@ -58,6 +61,17 @@ type WaitingProcesses = BTreeMap<(u32, u64, u32), oneshot::Sender<OperationResul
 #[derive(Debug)]
 pub(crate) struct AlreadyAttached;
 
+/// Reason why a contribution is kept from a run, which goes on without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotAParticipant {
+    /// The caller has not attached the endpoint.
+    NotAttached,
+    /// The node that it is sent to has no entry for the tree.
+    NoEntry,
+    /// The entry does not name the process.
+    NotNamed,
+}
+
 impl Fabric {
     /// Starts with all parts live and nobody attached.
     ///
@@ -68,7 +82,8 @@ impl Fabric {
         let mailboxes = vec![None; graph.endpoint_count()];
         let deliveries = Deliveries::new();
         let waiting = WaitingProcesses::new();
-        let core = Core { emulator, mailboxes, deliveries, waiting };
+        let entries = BTreeMap::new();
+        let core = Core { emulator, mailboxes, deliveries, entries, waiting };
         let failed = watch::Sender::new(FailedElements::default());
         Self {
             graph,
@@ -130,10 +145,31 @@ impl Core {
         }
     }
 
-    /// Returns whether another caller has attached an endpoint.
-    pub(crate) fn is_of_another(&self, endpoint: EndpointId, caller: &Caller) -> bool {
-        let owner = self.mailboxes[endpoint.index()].as_ref().map(|mailbox| &mailbox.owner);
-        owner.is_some_and(|owner| owner != caller)
+    /// Notes the aggregation entries of a place that has just been written.
+    pub(crate) fn note_entries(&mut self, place: AggregationPlace) {
+        match self.emulator.read_aggregation(place) {
+            Ok(entries) if !entries.is_empty() => self.entries.insert(place, entries),
+            Ok(_) | Err(_) => self.entries.remove(&place),
+        };
+    }
+
+    /// Checks that a contribution is that of a process in the tree, at an endpoint that the caller
+    /// has attached (FAB-4).
+    pub(crate) fn check_participant(
+        &self,
+        contribution: &Contribution,
+        caller: &Caller,
+    ) -> Result<(), NotAParticipant> {
+        let Contribution { tree, process, endpoint, to, .. } = *contribution;
+        let mailbox = self.mailboxes[endpoint.index()].as_ref();
+        if mailbox.is_none_or(|mailbox| mailbox.owner != *caller) {
+            return Err(NotAParticipant::NotAttached);
+        }
+        let mut entries = self.entries.get(&AggregationPlace::of(to)).into_iter().flatten();
+        let entry = entries.find(|entry| entry.tree == tree && entry.holder == to);
+        let children = &entry.ok_or(NotAParticipant::NoEntry)?.children;
+        let is_named = children.contains(&AggregationNode::Process { process, endpoint });
+        if is_named { Ok(()) } else { Err(NotAParticipant::NotNamed) }
     }
 
     /// Detaches an endpoint that the caller has attached.

@@ -13,7 +13,8 @@ pub enum AggregationPlace {
 
 impl AggregationPlace {
     /// Finds the place of a node.
-    pub(crate) const fn of(node: AggregationNode) -> Self {
+    #[must_use]
+    pub const fn of(node: AggregationNode) -> Self {
         match node {
             AggregationNode::Switch(switch) => Self::Switch(switch),
             AggregationNode::Process { endpoint, .. } => Self::Adapter(endpoint),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_emulator::{ContributionError, Failure, Fence};
+use fabricast_emulator::{Contribution, ContributionError, Failure, Fence};
 use fabricast_proto::v1;
 use fabricast_proto::v1::fabric_aggregation_service_server::FabricAggregationService;
 use fabricast_rpc::{Caller, Reason};
@@ -13,7 +13,7 @@ use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 
 use crate::aggregation;
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, NotAParticipant};
 use crate::key::ManagementKey;
 use crate::wire::Refusal;
 
@@ -70,13 +70,12 @@ impl FabricAggregationService for AggregationService {
         let (tree, sequence) = (request.tree, request.sequence);
         let graph = &self.fabric.graph;
         let contribution = aggregation::read_contribution(graph, request)?;
-        if self.fabric.core().is_of_another(contribution.endpoint, &caller) {
-            let endpoint = graph.endpoint_name(contribution.endpoint);
-            let why = format!("process.endpoint: another has attached '{endpoint}', not {caller}");
-            return Err(Reason::NotPermitted.status(why, &[("endpoint", endpoint)]));
-        }
-        let sent = self.fabric.core().contribute(contribution);
-        let mut result = sent.map_err(|error| not_sent(graph, error))?;
+        let mut result = {
+            let mut core = self.fabric.core();
+            let checked = core.check_participant(&contribution, &caller);
+            checked.map_err(|error| no_participant(graph, &contribution, &caller, error))?;
+            core.contribute(contribution).map_err(|error| not_sent(graph, error))?
+        };
         let running = RunningOperation { fabric: &self.fabric, tree, sequence };
         let ended = tokio::select! {
             ended = &mut result => ended,
@@ -126,6 +125,28 @@ fn timeout(timeout: Option<prost_types::Duration>) -> Result<Duration, Status> {
             Err(Reason::ContributionInvalid.status(text, &[("field", "timeout")]))
         }
     }
+}
+
+/// Status of a contribution that is kept from its run.
+fn no_participant(
+    graph: &Graph,
+    contribution: &Contribution,
+    caller: &Caller,
+    error: NotAParticipant,
+) -> Status {
+    let Contribution { tree, process, endpoint, to, .. } = *contribution;
+    let endpoint = graph.endpoint_name(endpoint);
+    let why = match error {
+        NotAParticipant::NotAttached => {
+            format!("process.endpoint: {caller} has not attached '{endpoint}'")
+        }
+        NotAParticipant::NotNamed => {
+            format!("process: tree {tree} has no process {process} at '{endpoint}'")
+        }
+        // As when a tree was given up a moment ago.
+        NotAParticipant::NoEntry => return operation_failed(graph, Failure::NoEntry { node: to }),
+    };
+    Reason::NotPermitted.status(why, &[("endpoint", endpoint)])
 }
 
 /// Status of a contribution that was not sent.

@@ -10,7 +10,7 @@ fn link(switch: &str, port: u32) -> Option<v1::Element> {
     element(Kind::Link(v1::PortName { switch_name: switch.into(), port }))
 }
 
-fn switch(name: &str) -> Option<v1::Element> {
+pub(super) fn switch(name: &str) -> Option<v1::Element> {
     element(Kind::SwitchName(name.into()))
 }
 
@@ -23,12 +23,12 @@ fn element(kind: Kind) -> Option<v1::Element> {
 }
 
 impl Fabric {
-    async fn fail(&self, element: Option<v1::Element>) -> Result<bool, Status> {
+    pub(super) async fn fail(&self, element: Option<v1::Element>) -> Result<bool, Status> {
         let request = v1::FailElementRequest { element };
         Ok(soon(self.client.clone().fail_element(request)).await?.into_inner().changed)
     }
 
-    async fn heal(&self, element: Option<v1::Element>) -> Result<bool, Status> {
+    pub(super) async fn heal(&self, element: Option<v1::Element>) -> Result<bool, Status> {
         let request = v1::HealElementRequest { element };
         Ok(soon(self.client.clone().heal_element(request)).await?.into_inner().changed)
     }

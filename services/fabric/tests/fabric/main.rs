@@ -1,6 +1,7 @@
 //! The emulated fabric over real gRPC.
 
 mod attach;
+mod collectives;
 mod faults;
 mod tables;
 
@@ -11,6 +12,7 @@ use std::time::Duration;
 use fabricast_config::{FabricConfig, RawFabricConfig, checked};
 use fabricast_fabric::{App, Dropped, RunError, StartError};
 use fabricast_proto::v1;
+use fabricast_proto::v1::fabric_aggregation_service_client::FabricAggregationServiceClient;
 use fabricast_proto::v1::fabric_service_client::FabricServiceClient;
 use fabricast_rpc::{Channel, Peer, Security, reason_of};
 use fabricast_topology::{
@@ -32,6 +34,7 @@ const KEY: &str = "sesame";
 /// ```
 struct Fabric {
     client: FabricServiceClient<Channel>,
+    engines: FabricAggregationServiceClient<Channel>,
     dropped: Dropped,
     stop: CancellationToken,
     running: JoinHandle<Result<(), RunError>>,
@@ -49,9 +52,10 @@ impl Fabric {
     fn serving(app: App) -> Self {
         let peer = Peer::new(&app.address().to_string()).expect("an address");
         let client = FabricServiceClient::new(peer.channel());
+        let engines = FabricAggregationServiceClient::new(peer.channel());
         let (dropped, stop) = (app.dropped(), CancellationToken::new());
         let running = tokio::spawn(app.run(stop.clone()));
-        Self { client, dropped, stop, running }
+        Self { client, engines, dropped, stop, running }
     }
 
     /// Starts with a tree of color 1 over all endpoints and one of color 2 over h0 and h1.
