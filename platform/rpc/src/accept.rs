@@ -116,7 +116,7 @@ impl Acceptor {
             let next = tokio::select! {
                 next = arriving.next() => next,
                 _ = sweeps.tick() => {
-                    self.sweep();
+                    self.sweep().await;
                     continue;
                 }
                 () = self.ready.closed() => return,
@@ -134,8 +134,9 @@ impl Acceptor {
         }
     }
 
-    fn sweep(&self) {
-        for (client, why) in self.connections.sweep(&self.security) {
+    async fn sweep(&self) {
+        let current = self.security.current().await.map(|loaded| loaded.client_verifier());
+        for (client, why) in self.connections.sweep(current.as_ref()) {
             if let Some(unlogged) = self.log.take() {
                 info!(%client, error = why.text(), unlogged, "a connection was closed");
             }
@@ -162,7 +163,7 @@ impl Acceptor {
             }
             Arrived::Tcp(stream) => {
                 let from = stream.peer_addr().ok();
-                let Some(loaded) = self.security.current() else {
+                let Some(loaded) = self.security.current().await else {
                     return self.receive_plain(from, Transport::Plain(stream)).await;
                 };
                 let Some((slot, open)) = self.admit(&address_of(from)).await else { return };

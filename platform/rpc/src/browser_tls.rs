@@ -41,7 +41,7 @@ impl BrowserTls {
         &self,
         stream: TcpStream,
     ) -> io::Result<(TlsStream<TcpStream>, Vec<Identity>)> {
-        let stream = TlsAcceptor::from(self.0.current()).accept(stream).await?;
+        let stream = TlsAcceptor::from(self.0.current().await).accept(stream).await?;
         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
         // A certificate that names nobody of this system is as good as none.
         let identities = shown.and_then(|own| certificate_identities(own).ok()).unwrap_or_default();

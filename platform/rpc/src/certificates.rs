@@ -19,6 +19,8 @@ use crate::identity::{NamelessError, certificate_expiry};
 
 /// Least interval between two checks of the files.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Longest that a new connection waits for a look at the files.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Paths of the certificates and the key of a process; all in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,60 +92,98 @@ pub enum SecurityError {
 }
 
 /// Contents of the files, and the value made of the newest valid ones.
+///
+/// A thread that may wait reads the files: their disk may be slow, and tasks go on meanwhile.
 #[derive(Debug)]
 pub(crate) struct Watched<T> {
     files: CertificateFiles,
     make: fn(&CertificateFiles) -> Result<T, SecurityError>,
-    state: Mutex<State<T>>,
+    /// Held for a moment only.
+    value: Mutex<Arc<T>>,
+    /// Held while the files are read.
+    look: Mutex<Look>,
 }
 
+/// The last look at the files.
 #[derive(Debug)]
-struct State<T> {
-    value: Arc<T>,
+struct Look {
     /// Stamps of the files when they were last read.
     stamps: Stamps,
-    checked: Instant,
+    began: Instant,
 }
 
 /// Time of the last change and length of each file.
 type Stamps = [Option<(SystemTime, u64)>; 4];
 
-impl<T> Watched<T> {
+impl<T: Send + Sync + 'static> Watched<T> {
     /// Reads the files for the first time.
     pub(crate) fn new(
         files: CertificateFiles,
         make: fn(&CertificateFiles) -> Result<T, SecurityError>,
     ) -> Result<Self, SecurityError> {
         let stamps = stamps(&files);
-        let value = Arc::new(make(&files)?);
+        let value = Mutex::new(Arc::new(make(&files)?));
         show_expiry(&files);
-        let state = Mutex::new(State { value, stamps, checked: Instant::now() });
-        Ok(Self { files, make, state })
+        let look = Mutex::new(Look { stamps, began: Instant::now() });
+        Ok(Self { files, make, value, look })
     }
 
     pub(crate) fn files(&self) -> &CertificateFiles {
         &self.files
     }
 
-    /// The value in force.
-    pub(crate) fn current(&self) -> Arc<T> {
-        let mut state = self.state.lock();
-        if state.checked.elapsed() >= CHECK_INTERVAL {
-            state.checked = Instant::now();
-            let stamps = stamps(&self.files);
-            if stamps != state.stamps {
-                state.stamps = stamps;
-                match (self.make)(&self.files) {
-                    Ok(value) => {
-                        info!(path = %self.files.certificate.display(), "certificate read again");
-                        state.value = Arc::new(value);
-                        show_expiry(&self.files);
-                    }
-                    Err(error) => warn!(%error, "the old certificate stays in force"),
-                }
-            }
+    /// The value in force; waits for a look at the files where one is due.
+    pub(crate) async fn current(self: &Arc<Self>) -> Arc<T> {
+        if self.is_due() {
+            let this = Arc::clone(self);
+            let looked = tokio::task::spawn_blocking(move || this.look());
+            // If the disk is slow, or the runtime is stopping, it stays with what is known.
+            let _ = tokio::time::timeout(LOOK_TIMEOUT, looked).await;
         }
-        Arc::clone(&state.value)
+        self.known()
+    }
+
+    /// The value of the last look, without waiting; begins another look where one is due. For who
+    /// asks again soon.
+    pub(crate) fn refreshed(self: &Arc<Self>) -> Arc<T> {
+        let known = self.known();
+        if self.is_due() {
+            let this = Arc::clone(self);
+            tokio::task::spawn_blocking(move || this.look());
+        }
+        known
+    }
+
+    /// The value of the last look.
+    pub(crate) fn known(&self) -> Arc<T> {
+        Arc::clone(&self.value.lock())
+    }
+
+    /// True unless the files are being read, or were a moment ago.
+    fn is_due(&self) -> bool {
+        self.look.try_lock().is_some_and(|look| look.began.elapsed() >= CHECK_INTERVAL)
+    }
+
+    /// Reads the files if they have changed, unless another thread does or just did.
+    fn look(&self) {
+        let Some(mut look) = self.look.try_lock() else { return };
+        if look.began.elapsed() < CHECK_INTERVAL {
+            return;
+        }
+        look.began = Instant::now();
+        let stamps = stamps(&self.files);
+        if stamps == look.stamps {
+            return;
+        }
+        look.stamps = stamps;
+        match (self.make)(&self.files) {
+            Ok(value) => {
+                info!(path = %self.files.certificate.display(), "certificate read again");
+                *self.value.lock() = Arc::new(value);
+                show_expiry(&self.files);
+            }
+            Err(error) => warn!(%error, "the old certificate stays in force"),
+        }
     }
 }
 
@@ -229,5 +269,41 @@ fn pem_fault(error: &rustls::pki_types::pem::Error) -> String {
             _ => error.to_string(),
         },
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn text(files: &CertificateFiles) -> Result<String, SecurityError> {
+        fs::read_to_string(&files.key).map_err(|error| file(&files.key, error.to_string()))
+    }
+
+    /// Whoever reads the key now waits for the other end of a pipe, as on a disk that hangs.
+    #[tokio::test]
+    async fn nobody_waits_for_the_files_who_asks_again_soon() {
+        let folder = TempDir::new().unwrap();
+        let files = CertificateFiles::in_folder(folder.path());
+        fs::write(&files.key, "old").unwrap();
+        let watched = Arc::new(Watched::new(files.clone(), text).unwrap());
+        fs::remove_file(&files.key).unwrap();
+        assert!(Command::new("mkfifo").arg(&files.key).status().unwrap().success());
+        let now = Instant::now();
+        watched.look.lock().began = now.checked_sub(CHECK_INTERVAL).unwrap_or(now);
+        let key = files.key.clone();
+        let written = std::thread::spawn(move || fs::write(key, "new"));
+        assert_eq!(*watched.refreshed(), "old", "another thread reads");
+        let read = async {
+            while *watched.known() != "new" {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), read).await.expect("it is read at last");
+        written.join().unwrap().unwrap();
     }
 }

@@ -28,7 +28,7 @@ pub struct ExternalTls(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    certificates: Watched<ClientTls>,
+    certificates: Arc<Watched<ClientTls>>,
     fault: Mutex<Option<String>>,
 }
 
@@ -49,7 +49,7 @@ impl ExternalTls {
     /// [`SecurityError`] names the file and what is wrong with it.
     pub fn new(folder: &Path) -> Result<Self, SecurityError> {
         let files = CertificateFiles::in_folder(folder);
-        let certificates = Watched::new(files, load_client)?;
+        let certificates = Arc::new(Watched::new(files, load_client)?);
         Ok(Self(Arc::new(Shared { certificates, fault: Mutex::default() })))
     }
 
@@ -59,8 +59,9 @@ impl ExternalTls {
     ///
     /// The error of the system, or an invalid certificate of the server.
     pub async fn connect(self, uri: Uri) -> io::Result<TokioIo<MonitoredStream>> {
-        let shared = Arc::clone(&self.0);
-        let current: CurrentTls = Box::new(move || shared.certificates.current());
+        let certificates = Arc::clone(&self.0.certificates);
+        let now = certificates.current().await;
+        let current = CurrentTls { now, later: Box::new(move || certificates.refreshed()) };
         let server = uri.authority().map(ToString::to_string).unwrap_or_default();
         match OutgoingConnection::open(&uri, current, CERTIFICATE_AGE).await {
             Ok(stream) => Ok(TokioIo::new(MonitoredStream {

@@ -14,8 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::Client;
-use crate::security::Security;
-use crate::shown_certificate::{CertificateFault, RECHECK_INTERVAL, ShownCertificate};
+use crate::shown_certificate::{CertificateFault, RECHECK_INTERVAL, ShownCertificate, Verifier};
 
 /// Interval between two looks at all connections.
 pub(crate) const SWEEP_INTERVAL: Duration = RECHECK_INTERVAL;
@@ -236,14 +235,15 @@ impl OpenConnections {
     }
 
     /// Closes connections that say nothing, and those whose certificate is not good any more.
-    pub(crate) fn sweep(&self, security: &Security) -> Vec<(Client, Closed)> {
-        let current = security.current().map(|loaded| loaded.client_verifier());
+    ///
+    /// - `current`: the verifier in force; `None` in plain text.
+    pub(crate) fn sweep(&self, current: Option<&Verifier>) -> Vec<(Client, Closed)> {
         let (now, time) = (Instant::now(), SystemTime::now());
         let mut all = self.all.lock();
         let mut closed = Vec::new();
         for entry in all.by_number.values_mut().filter(|entry| !entry.close.is_cancelled()) {
             let is_silent = entry.activity.received.load(Ordering::Relaxed) < PREFACE;
-            let why = match (&mut entry.phase, &current) {
+            let why = match (&mut entry.phase, current) {
                 (Phase::Handshake, _) => None, // it has a timeout of its own
                 _ if is_silent && entry.opened + SILENCE <= now => Some(Closed::Silent),
                 (Phase::Certified(shown), Some(current)) => {
@@ -327,11 +327,11 @@ mod tests {
             one.identify(at(1), None);
         }
         pair[1].received(24);
-        assert!(connections.sweep(&Security::plaintext()).is_empty());
+        assert!(connections.sweep(None).is_empty());
         for entry in connections.all.lock().by_number.values_mut() {
             entry.opened -= SILENCE;
         }
-        assert_eq!(connections.sweep(&Security::plaintext()), [(at(1), Closed::Silent)]);
+        assert_eq!(connections.sweep(None), [(at(1), Closed::Silent)]);
         assert!(is_closed(&pair[0]) && !is_closed(&pair[1]));
     }
 }

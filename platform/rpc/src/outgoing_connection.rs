@@ -21,7 +21,7 @@ use tracing::info;
 
 use crate::identity::{Caller, Identity, Role};
 use crate::log_budget::LogBudget;
-use crate::security::{CurrentTls, Security};
+use crate::security::{CurrentTls, LaterTls, Security};
 use crate::shown_certificate::{
     CertificateFault, RECHECK_INTERVAL, ShownCertificate, Verifier, denied,
 };
@@ -43,7 +43,7 @@ pub(crate) async fn connect(
     security: Security,
     role: Option<Role>,
 ) -> io::Result<TokioIo<OutgoingConnection>> {
-    let current = security.client_tls().ok_or_else(|| denied("no certificates"))?;
+    let current = security.client_tls().await.ok_or_else(|| denied("no certificates"))?;
     let connection = OutgoingConnection::open(&uri, current, security.certificate_age()).await?;
     let identities = connection.shown.identities()?;
     let serves = |one: &Identity| role.map_or(one.role.serves(), |role| one.role == role);
@@ -61,7 +61,7 @@ pub(crate) struct OutgoingConnection {
     address: String,
     name: ServerName<'static>,
     shown: ShownCertificate,
-    current: CurrentTls,
+    current: LaterTls,
     age: Duration,
     rechecks: Interval,
     fault: Option<CertificateFault>,
@@ -80,7 +80,7 @@ impl OutgoingConnection {
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let name = ServerName::try_from(bare.to_owned())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        let tls = current();
+        let CurrentTls { now: tls, later: current } = current;
         let stream = TcpStream::connect((bare, uri.port_u16().unwrap_or_default())).await?;
         stream.set_nodelay(true)?;
         let connector = TlsConnector::from(Arc::clone(&tls.config));
@@ -101,6 +101,7 @@ impl OutgoingConnection {
         self.fault.map_or(Ok(()), |fault| Err(fault.into()))
     }
 
+    /// Checks the certificate with the authority that was read last: this runs in polls.
     fn recheck(&mut self) -> Option<CertificateFault> {
         let verifier = Arc::clone(&(self.current)().servers);
         let verifier = Verifier::Server { verifier, name: self.name.clone() };

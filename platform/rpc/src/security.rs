@@ -4,6 +4,7 @@
 //! and as client. Connections are TLS 1.3 with a certificate at both ends. Before a connection is
 //! made or accepted, at most once a second, the files are checked for changes. A new certificate
 //! applies to every later connection; an invalid one is logged, and the old one stays in force.
+//! Connections that stand use what was read last: no poll waits for a file.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,8 +65,16 @@ pub(crate) struct ClientTls {
     pub(crate) servers: Arc<WebPkiServerVerifier>,
 }
 
-/// Gives the TLS settings of a client as its files have them now.
-pub(crate) type CurrentTls = Box<dyn Fn() -> Arc<ClientTls> + Send + Sync>;
+/// TLS settings of a client, for a connection.
+pub(crate) struct CurrentTls {
+    /// As the files have them.
+    pub(crate) now: Arc<ClientTls>,
+    /// Gives those that were read last, without waiting for the files.
+    pub(crate) later: LaterTls,
+}
+
+/// Gives the TLS settings that were read last.
+pub(crate) type LaterTls = Box<dyn Fn() -> Arc<ClientTls> + Send + Sync>;
 
 impl Security {
     /// Plain text, for a single machine or an isolated network.
@@ -148,18 +157,24 @@ impl Security {
     /// Identities of this process, for logs; none with plain text.
     #[must_use]
     pub fn identities(&self) -> Vec<Identity> {
-        self.current().map(|loaded| loaded.identities.clone()).unwrap_or_default()
+        let known = self.certificates.as_ref().map(|certificates| certificates.known());
+        known.map(|loaded| loaded.identities.clone()).unwrap_or_default()
     }
 
     /// The settings for calls, and their later changes; `None` with plain text.
-    pub(crate) fn client_tls(&self) -> Option<CurrentTls> {
+    pub(crate) async fn client_tls(&self) -> Option<CurrentTls> {
         let certificates = Arc::clone(self.certificates.as_ref()?);
-        Some(Box::new(move || Arc::clone(&certificates.current().client)))
+        let now = Arc::clone(&certificates.current().await.client);
+        let later = Box::new(move || Arc::clone(&certificates.refreshed().client));
+        Some(CurrentTls { now, later })
     }
 
     /// The certificates in force; `None` with plain text.
-    pub(crate) fn current(&self) -> Option<Arc<Loaded>> {
-        self.certificates.as_ref().map(|certificates| certificates.current())
+    pub(crate) async fn current(&self) -> Option<Arc<Loaded>> {
+        match &self.certificates {
+            Some(certificates) => Some(certificates.current().await),
+            None => None,
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The certificate that the other end of a connection has shown, checked again while it stands.
 //!
-//! Servers and clients do this alike: an expired or revoked certificate ends its connection within
-//! [`RECHECK_INTERVAL`], one of an authority that is trusted no more within [`CERTIFICATE_AGE`].
+//! Servers and clients do this alike: an expired certificate ends its connection within
+//! [`RECHECK_INTERVAL`], a revoked one within two of them, as the list is read meanwhile, and one
+//! of an authority that is trusted no more within [`CERTIFICATE_AGE`].
 
 use std::io;
 use std::sync::Arc;

@@ -35,6 +35,6 @@ impl SwitchTls {
     ///
     /// The error of the handshake: also of a switch without a certificate of the authority.
     pub async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        TlsAcceptor::from(self.0.current()).accept(stream).await
+        TlsAcceptor::from(self.0.current().await).accept(stream).await
     }
 }
