@@ -6,6 +6,7 @@ use crate::args::Format;
 use crate::command::{Globals, Run};
 use crate::failure::Failure;
 
+mod capacity;
 mod certs;
 mod collective;
 mod completions;
@@ -23,7 +24,6 @@ mod link;
 mod manual;
 mod node;
 mod operating_agent;
-mod plan;
 mod route;
 mod router;
 mod run;
@@ -75,7 +75,8 @@ commands! {
     SwitchAgent(switch_agent::SwitchAgentArgs),
     #[command(subcommand)] Topology(topology::TopologyCommand),
     #[command(subcommand)] Route(route::RouteCommand),
-    #[command(subcommand)] Plan(plan::PlanCommand),
+    // Older name: `capacity plan`.
+    #[command(subcommand, alias = "plan")] Capacity(capacity::CapacityCommand),
     #[command(subcommand)] Job(job::JobCommand),
     #[command(subcommand)] Slurm(slurm::SlurmCommand),
     #[command(subcommand)] Collective(collective::CollectiveCommand),

@@ -23,14 +23,16 @@ pub(super) use model::parameters;
 /// Plan, allocate and run trees for collective operations in the network.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CollectiveCommand {
-    /// Print the cost of operations on both kinds of trees, and the best tree widths.
-    Cost(cost::CostArgs),
+    /// Estimate the cost of operations on both kinds of trees, and the best tree widths.
+    #[command(alias = "cost")]
+    Estimate(cost::CostArgs),
     /// Fit the constants of the cost model to measured times.
     Fit(fit::FitArgs),
     /// Show the constants that `fit --live` has measured, by which new groups get their trees.
     Constants(constants::ConstantsArgs),
     /// Build the tree of a collective over some endpoints, and print why it is of this kind.
-    Tree(tree::TreeArgs),
+    #[command(alias = "tree")]
+    Explain(tree::TreeArgs),
     /// Allocate trees for all groups in turn, without a running control plane.
     Plan(plan::PlanArgs),
     /// Allocate a tree for a group of a running control plane.
@@ -72,7 +74,8 @@ pub(crate) enum CollectiveCommand {
         server: ServerArgs,
     },
     /// Limit a tenant or job; without any limit option, remove its limits.
-    Quota(running::QuotaArgs),
+    #[command(alias = "quota")]
+    Limit(running::QuotaArgs),
     /// Run an operation once with all processes of a collective on the emulated fabric, and check
     /// the results; exit 1 if no run succeeds.
     Run(run::RunArgs),
@@ -82,10 +85,10 @@ impl Run for CollectiveCommand {
     fn run(self, globals: &Globals) -> Result<(), Failure> {
         let format = globals.format;
         match self {
-            Self::Cost(args) => cost::run(&args, format),
+            Self::Estimate(args) => cost::run(&args, format),
             Self::Fit(args) => fit::run(&args, format),
             Self::Constants(args) => block_on(constants::run(args, format)),
-            Self::Tree(args) => tree::run(&args, format),
+            Self::Explain(args) => tree::run(&args, format),
             Self::Plan(args) => plan::run(&args, format),
             Self::Create(args) => block_on(running::create(args, format)),
             Self::Delete(args) => block_on(running::delete(args, format)),
@@ -102,7 +105,7 @@ impl Run for CollectiveCommand {
             Self::Cancel { reservation, server } => block_on(async {
                 running::cancel(&Remote::new(&server)?, reservation, format).await
             }),
-            Self::Quota(args) => block_on(running::quota(args, format)),
+            Self::Limit(args) => block_on(running::quota(args, format)),
             Self::Run(args) => block_on(run::run(args, format)),
         }
     }

@@ -72,7 +72,8 @@ enum FabricCommand {
         table: TableArgs,
     },
     /// Make a switch slow or unable to take writes; without options, normal again.
-    Programming {
+    #[command(alias = "programming")]
+    Disturb {
         /// Delay of each write in milliseconds; at most 60 000.
         #[arg(long, value_name = "MS", default_value_t = 0,
             value_parser = value_parser!(u64).range(..=60_000))]
@@ -193,7 +194,7 @@ fn run_verb(command: FabricCommand, format: Format) -> Result<(), Failure> {
                 let corrupt = v1::CorruptTable { entries };
                 disturb(table, Disturbance::Corrupt(corrupt), "corrupted", format).await
             }
-            FabricCommand::Programming { delay_ms, fails, table } => {
+            FabricCommand::Disturb { delay_ms, fails, table } => {
                 let delay = prost_types::Duration::try_from(Duration::from_millis(delay_ms)).ok();
                 let manner = v1::Programming { delay, fails };
                 let done = match (fails, delay_ms) {

@@ -39,7 +39,7 @@ pub(crate) enum TopologyCommand {
     /// Generate a topology from a spec in TOML; write it in the format of `ibnetdiscover`.
     Generate {
         /// Spec in TOML, or a preset such as `paper`, `torus` or `dragonfly` (see `topology
-        /// presets`).
+        /// list`).
         #[arg(long, value_name = "FILE|PRESET")]
         spec: String,
         /// Output file; default: standard output.
@@ -47,7 +47,8 @@ pub(crate) enum TopologyCommand {
         out: Option<PathBuf>,
     },
     /// List the presets, each with its spec.
-    Presets,
+    #[command(alias = "presets")]
+    List,
     /// Read the output of `ibnetdiscover`, print a summary, and write it in normal form.
     Import {
         /// File as `ibnetdiscover` prints it.
@@ -131,7 +132,7 @@ impl Run for TopologyCommand {
                 let topology = Topology::read(&spec)?;
                 whole(&topology.graph, &topology.text, out.as_deref(), format)
             }
-            Self::Presets => output::print(format, &Presets::all(), Presets::text),
+            Self::List => output::print(format, &Presets::all(), Presets::text),
             Self::Import { file, out } => import(&file, out.as_deref(), format),
             Self::Export { file } if format == Format::Slurm => {
                 output::print_text(&slurm_tree(&Topology::read(&file)?)?.write())

@@ -144,7 +144,7 @@ impl Parts {
             let of = ["--group", group, "--tenant", tenant];
             give(&[&["collective", "create", &collective], &of[..]].concat());
         }
-        give(&["collective", "quota", "--tenant", tenant, "--collectives", "9"]);
+        give(&["collective", "limit", "--tenant", tenant, "--collectives", "9"]);
         let reserved = self.reserve_entry(tenant);
         reserved["reservation"]["id"].as_u64().expect("a number")
     }
@@ -274,7 +274,7 @@ fn a_tenant_administrator_has_what_is_its_tenants_and_a_reader_changes_nothing()
     assert_eq!(own.code, 0, "{own:?}");
     refused("tenant-admin", &["job", "release", "7"], "UNKNOWN_JOB");
     refused("tenant-admin", &["job", "release", "other/kept"], "UNKNOWN_JOB");
-    let quota = ["collective", "quota", "--tenant", "acme", "--collectives", "99"];
+    let quota = ["collective", "limit", "--tenant", "acme", "--collectives", "99"];
     refused("tenant-admin", &quota, "without it the tenant itself is limited");
     ask("tenant-admin", &[&quota[..], &["--job", "j"]].concat());
     ask("tenant-admin", &["job", "release", "8"]);

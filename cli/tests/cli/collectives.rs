@@ -1,4 +1,4 @@
-//! `collective cost`, `fit`, `tree` and `plan`: what they find, and what they refuse.
+//! `collective estimate`, `fit`, `explain` and `plan`: what they find, and what they refuse.
 
 use serde_json::Value;
 
@@ -18,12 +18,13 @@ fn sandbox() -> Sandbox {
 #[test]
 fn the_papers_constants_give_its_widths() {
     let sandbox = sandbox();
-    let found = sandbox.json(&["collective", "cost", "--processes", "512", "--sizes", "8"]);
+    let found = sandbox.json(&["collective", "estimate", "--processes", "512", "--sizes", "8"]);
     let barrier = &found[0];
     let widths = ["minWidth", "bestWidth", "maxWidth"].map(|field| barrier[field].as_u64());
     // 64 children are the limit here; without it the range ends at 69.
     assert_eq!(widths, [Some(24), Some(41), Some(64)], "{barrier}");
-    let text = sandbox.ok(&["collective", "cost", "--processes", "512", "--operation", "barrier"]);
+    let text =
+        sandbox.ok(&["collective", "estimate", "--processes", "512", "--operation", "barrier"]);
     assert!(text.contains("24-64") && text.contains("switch"), "{text}");
 }
 
@@ -32,7 +33,7 @@ fn large_messages_run_on_adapters_where_bytes_cost_time() {
     let sandbox = sandbox();
     let found = sandbox.json(&[
         "collective",
-        "cost",
+        "estimate",
         "--processes",
         "512",
         "--operation",
@@ -76,13 +77,13 @@ fn constants_come_back_out_of_measured_times_and_are_read_again() {
     let matching = found["parameters"]["matchingUs"].as_f64().unwrap();
     assert!((matching - 0.02).abs() < 1e-6, "{found}");
     assert!(found["worstUs"].as_f64().unwrap() < 1e-6, "{found}");
-    sandbox.ok(&["collective", "cost", "--processes", "64", "--parameters", "found.toml"]);
+    sandbox.ok(&["collective", "estimate", "--processes", "64", "--parameters", "found.toml"]);
 }
 
 #[test]
 fn every_process_hangs_in_the_tree_once() {
     let sandbox = sandbox();
-    let tree = ["collective", "tree", "--topology", "t.toml", "--endpoints", "h8,h0,h1,h4"];
+    let tree = ["collective", "explain", "--topology", "t.toml", "--endpoints", "h8,h0,h1,h4"];
     let found = sandbox.json(&tree);
     assert_eq!((&found["kind"], &found["entries"]), (&"switch".into(), &1.into()), "{found}");
     let names = |found: &Value| -> Vec<String> {
@@ -128,18 +129,18 @@ fn what_cannot_be_read_is_named() {
         "operation,bytes,processes,width,tree,seconds\nreduce,8,16,4,adapter,1e-6\n",
     );
     let cases: [(&[&str], &str); 9] = [
-        (&["cost", "--processes", "0"], "--processes"),
-        (&["cost", "--processes", "8", "--parameters", "none.toml"], "none.toml"),
+        (&["estimate", "--processes", "0"], "--processes"),
+        (&["estimate", "--processes", "8", "--parameters", "none.toml"], "none.toml"),
         (
-            &["cost", "--processes", "8", "--parameters", "bad.toml"],
+            &["estimate", "--processes", "8", "--parameters", "bad.toml"],
             "'bad.toml': matching_us is -1, which must be a number of at least 0",
         ),
-        (&["cost", "--processes", "8", "--parameters", "syntax.toml"], "line 2, column 11"),
+        (&["estimate", "--processes", "8", "--parameters", "syntax.toml"], "line 2, column 11"),
         (&["fit", "--measurements", "m.csv"], "'m.csv': line 2: width is 1"),
         (&["fit", "--measurements", "few.csv"], "too few to find 5 parameters"),
         (&["fit", "--measurements", "few.csv", "--given", "speed=1"], "no constant 'speed'"),
-        (&["tree", "--topology", "t.toml", "--endpoints", "h0,h99"], "no endpoint 'h99'"),
-        (&["tree", "--topology", "t.toml", "--first", "10"], "the topology has 9 endpoints"),
+        (&["explain", "--topology", "t.toml", "--endpoints", "h0,h99"], "no endpoint 'h99'"),
+        (&["explain", "--topology", "t.toml", "--first", "10"], "the topology has 9 endpoints"),
     ];
     for (arguments, needle) in cases {
         let run = sandbox.run(&[&["collective"], arguments].concat());

@@ -101,7 +101,7 @@ fn more(words: &[String]) -> &'static [&'static str] {
         "store export" => &["--out", "copy"],
         "group delete" | "route draw" | "route explain" => &["rows/1"],
         "switch show" => &["S-1"],
-        "fabric corrupt" | "fabric programming" | "fabric wipe" => &["S-1"],
+        "fabric corrupt" | "fabric disturb" | "fabric wipe" => &["S-1"],
         _ => &[],
     }
 }
@@ -165,6 +165,30 @@ fn tables_of_figures_list_all_rows_if_asked_for() {
     }
 }
 
+#[test]
+fn older_words_of_commands_are_taken_and_not_shown() {
+    let (sandbox, leaves) = (Sandbox::new(), leaves());
+    for (older, words) in [
+        ("plan capacity", "capacity plan"),
+        ("collective cost", "collective estimate"),
+        ("collective tree", "collective explain"),
+        ("collective quota", "collective limit"),
+        ("topology presets", "topology list"),
+        ("fabric programming", "fabric disturb"),
+        ("node remove", "node delete"),
+        ("context remove", "context delete"),
+    ] {
+        let about = |words: &str| {
+            let arguments: Vec<&str> = words.split(' ').chain(["--help"]).collect();
+            let help = sandbox.ok(&arguments);
+            help.lines().next().expect("help says what it does").to_owned()
+        };
+        assert_eq!(about(older), about(words), "{older}");
+        let is_shown = |words: &str| leaves.iter().any(|leaf| leaf.words.join(" ") == words);
+        assert!(is_shown(words) && !is_shown(older), "{older}");
+    }
+}
+
 /// Paths of the keys of a value that have a `_`.
 fn snake_keys(value: &Value, found: &mut BTreeSet<String>) {
     match value {
@@ -190,7 +214,7 @@ fn results_for_programs_have_keys_in_camel_case() {
     for words in [
         &["topology", "show", "t.toml"][..],
         &["topology", "detect", "t.toml"],
-        &["topology", "presets"],
+        &["topology", "list"],
         &["topology", "generate", "--spec", "t.toml"],
         &["topology", "generate", "--spec", "t.toml", "--out", "made"],
         &["topology", "export", "t.toml"],
@@ -198,11 +222,11 @@ fn results_for_programs_have_keys_in_camel_case() {
         &["completions", "bash"],
         &["route", "plan"],
         &["route", "explain", "--group", "g"],
-        &["plan", "capacity"],
-        &["collective", "cost", "--processes", "4"],
+        &["capacity", "plan"],
+        &["collective", "estimate", "--processes", "4"],
         &["version", "--client"],
     ] {
-        let takes_groups = ["route", "plan"].contains(&words[0]);
+        let takes_groups = ["route", "capacity"].contains(&words[0]);
         let arguments = if takes_groups { [words, &plan].concat() } else { words.to_vec() };
         let mut found = BTreeSet::new();
         snake_keys(&sandbox.json(&arguments), &mut found);
@@ -254,7 +278,7 @@ fn a_table_fits_the_columns_that_it_is_given() {
     sandbox.write("t.toml", "kind='leaf-spine'\nleaves=2\nspines=2\nendpoints_per_leaf=2\n");
     sandbox.write("groups", "{\"name\":\"g\",\"members\":[\"h0\",\"h2\"]}\n");
     let longest = |columns: &str| {
-        let plan = ["plan", "capacity", "--topology", "t.toml", "--groups", "groups"];
+        let plan = ["capacity", "plan", "--topology", "t.toml", "--groups", "groups"];
         let mut command = sandbox.command(&plan);
         let output = command.env("COLUMNS", columns).output().expect("the binary starts");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

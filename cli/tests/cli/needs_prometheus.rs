@@ -138,12 +138,12 @@ fn break_parts_of(west: &Part, sandbox: &Sandbox, watchers: &mut Watchers) {
     }
     west.ok(sandbox, &["fabric", "fail", "--link", LINK]);
     west.ok(sandbox, &["node", "stop", "h15"]);
-    west.ok(sandbox, &["fabric", "programming", "--switch", SWITCH, "--fails"]);
+    west.ok(sandbox, &["fabric", "disturb", "--switch", SWITCH, "--fails"]);
     west.ok(sandbox, &["fabric", "wipe", "--switch", SWITCH]);
 }
 
 fn mend_parts_of(west: &Part, sandbox: &Sandbox) {
-    west.ok(sandbox, &["fabric", "programming", "--switch", SWITCH]);
+    west.ok(sandbox, &["fabric", "disturb", "--switch", SWITCH]);
     west.ok(sandbox, &["fabric", "heal", "--link", LINK]);
     west.ok(sandbox, &["node", "start", "h15"]);
     west.ok(sandbox, &["group", "end-job", "bulk"]);

@@ -47,7 +47,7 @@ fn generate_writes_what_export_prints() {
 #[test]
 fn every_preset_is_listed_with_a_spec_that_makes_it() {
     let sandbox = Sandbox::new();
-    let listed = sandbox.json(&["topology", "presets"]);
+    let listed = sandbox.json(&["topology", "list"]);
     let names: Vec<&str> = listed["presets"]
         .as_array()
         .unwrap()
@@ -61,7 +61,7 @@ fn every_preset_is_listed_with_a_spec_that_makes_it() {
         sandbox.ok(&["topology", "export", "demo.toml"]),
         sandbox.ok(&["topology", "export", "demo"])
     );
-    assert!(sandbox.ok(&["topology", "presets"]).contains("\nkind = 'torus'\n"));
+    assert!(sandbox.ok(&["topology", "list"]).contains("\nkind = 'torus'\n"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `plan capacity` and the offline `route explain`: what they find, and what they refuse.
+//! `capacity plan` and the offline `route explain`: what they find, and what they refuse.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn sandbox() -> Sandbox {
     sandbox
 }
 
-const CAPACITY: [&str; 6] = ["plan", "capacity", "--topology", "t.toml", "--groups", "groups"];
+const CAPACITY: [&str; 6] = ["capacity", "plan", "--topology", "t.toml", "--groups", "groups"];
 
 #[test]
 fn the_size_named_avoids_merging_and_the_one_before_does_not() {
@@ -42,7 +42,7 @@ fn the_size_named_avoids_merging_and_the_one_before_does_not() {
 #[test]
 fn figures_go_to_a_folder_that_is_made() {
     let sandbox = sandbox();
-    let arguments = ["plan", "capacity", "--topology", "t.toml", "--pattern", "3x3"];
+    let arguments = ["capacity", "plan", "--topology", "t.toml", "--pattern", "3x3"];
     let found = sandbox.json(&[&arguments[..], &["--out", "new/folder"]].concat());
     let files: Vec<&str> =
         found["files"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
@@ -81,7 +81,7 @@ fn what_cannot_be_planned_is_refused() {
         ),
     ];
     for (options, needle) in cases {
-        let run = sandbox.run(&[&["plan", "capacity"], options].concat());
+        let run = sandbox.run(&[&["capacity", "plan"], options].concat());
         assert_eq!(run.code, 2, "{run:?}");
         assert!(run.stderr.contains(needle), "'{needle}' is not in {run:?}");
         run.silent();

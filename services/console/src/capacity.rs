@@ -1,4 +1,4 @@
-//! The cost of tables of other sizes for the groups that there are, as `fabricast plan capacity`
+//! The cost of tables of other sizes for the groups that there are, as `fabricast capacity plan`
 //! computes it.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! `fabricast collective cost`: the cost model as a table.
+//! `fabricast collective estimate`: the cost model as a table.
 
 use clap::{Args, value_parser};
 use fabricast_collectives::{Operation, Trade, TreeKind};
@@ -23,7 +23,7 @@ struct Row {
     faster: TreeKind,
 }
 
-/// Options of `collective cost`.
+/// Options of `collective estimate`.
 #[derive(Debug, Args)]
 pub(crate) struct CostArgs {
     /// Number of processes.
@@ -42,7 +42,7 @@ pub(crate) struct CostArgs {
     model: ModelArgs,
 }
 
-/// Runs `collective cost`.
+/// Runs `collective estimate`.
 ///
 /// # Errors
 ///

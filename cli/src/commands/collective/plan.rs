@@ -54,7 +54,7 @@ struct Planned {
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (see `topology
-    /// presets`).
+    /// list`).
     #[arg(long, value_name = "FILE|PRESET", requires = "what")]
     topology: String,
     #[command(flatten)]

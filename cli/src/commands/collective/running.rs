@@ -71,7 +71,7 @@ pub(crate) struct ReserveArgs {
     server: ServerArgs,
 }
 
-/// Options of `collective quota`.
+/// Options of `collective limit`.
 #[derive(Debug, Args)]
 pub(crate) struct QuotaArgs {
     #[command(flatten)]
@@ -272,7 +272,7 @@ pub(super) async fn cancel(remote: &Remote, id: u32, format: Format) -> Result<(
     output::done(format, "reservation", &id.to_string(), &answer, |_| text)
 }
 
-/// Runs `collective quota`.
+/// Runs `collective limit`.
 pub(super) async fn quota(args: QuotaArgs, format: Format) -> Result<(), Failure> {
     let remote = Remote::new(&args.server)?;
     let whose = match &args.holder.job {

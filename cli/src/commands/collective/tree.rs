@@ -1,4 +1,4 @@
-//! `fabricast collective tree`: the tree of one collective, drawn as edges.
+//! `fabricast collective explain`: the tree of one collective, drawn as edges.
 
 use anyhow::anyhow;
 use clap::{ArgGroup, Args, ValueEnum, value_parser};
@@ -43,12 +43,12 @@ struct Node {
     parent: Option<String>,
 }
 
-/// Options of `collective tree`.
+/// Options of `collective explain`.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("who").required(true).args(["endpoints", "first"])))]
 pub(crate) struct TreeArgs {
     /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (see `topology
-    /// presets`).
+    /// list`).
     #[arg(long, value_name = "FILE|PRESET")]
     topology: String,
     /// The endpoint of each process, in their order, by name or GUID of the port.
@@ -80,7 +80,7 @@ pub(crate) enum TreeChoice {
     Switch,
 }
 
-/// Runs `collective tree`.
+/// Runs `collective explain`.
 ///
 /// # Errors
 ///

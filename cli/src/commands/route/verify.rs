@@ -52,7 +52,7 @@ pub(super) struct Verdict {
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
     /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (see `topology
-    /// presets`).
+    /// list`).
     #[arg(long, value_name = "FILE|PRESET", required_unless_present = "live")]
     pub(super) topology: Option<String>,
     /// Groups in JSON lines.

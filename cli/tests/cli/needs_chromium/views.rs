@@ -29,7 +29,7 @@ impl Subjects {
             up.ok(&["group", "join", EVIL, "--node", node]);
         }
         up.ok(&["job", "allocate", "acme/build", "--nodes", "2"]);
-        up.ok(&["collective", "quota", "--tenant", "acme", "--collectives", "3"]);
+        up.ok(&["collective", "limit", "--tenant", "acme", "--collectives", "3"]);
         let root = up.root_of(EVIL);
         let link = up.ok(&["route", "explain", "--group", EVIL, "--format", "json"]);
         let link: serde_json::Value = serde_json::from_str(&link).expect("it is JSON");

@@ -39,7 +39,7 @@ pub(super) fn tables_drift_and_are_repaired(up: &Up) {
     let root = up.json(&["route", "explain", "--group", "drifting"])["root"].clone();
     let switch = root.as_str().expect("a name");
 
-    up.ok(&["fabric", "programming", "--switch", switch, "--fails"]);
+    up.ok(&["fabric", "disturb", "--switch", switch, "--fails"]);
     let wiped = up.json(&["fabric", "wipe", "--switch", switch]);
     assert!(wiped["changedEntries"].as_u64().expect("a number") > 0, "{wiped}");
     let broken = up.run(&["route", "verify", "--live", "--all-senders"]);
@@ -56,7 +56,7 @@ pub(super) fn tables_drift_and_are_repaired(up: &Up) {
     assert_eq!(drifted.code, 1, "{drifted:?}");
     assert!(drifted.stderr.contains("1 table is not what it ought to be"), "{drifted:?}");
 
-    up.ok(&["fabric", "programming", "--switch", switch]);
+    up.ok(&["fabric", "disturb", "--switch", switch]);
     let repaired = up.wait_for(&["switch", "audit"], |run| run.code == 0);
     assert!(seen(&repaired.stdout), "{repaired:?}");
     up.settled();

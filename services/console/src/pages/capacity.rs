@@ -16,7 +16,7 @@ pub(crate) async fn capacity(now: &Snapshot, details: &Details) -> Page {
     let body = html! {
         h1 { "Capacity" }
         p .soft { "What tables of other sizes would cost if the groups that there are now were formed anew: groups "
-            "on one tree (TFI) and on one link (EFI). " code { "fabricast plan capacity" } " computes the same of a file." }
+            "on one tree (TFI) and on one link (EFI). " code { "fabricast capacity plan" } " computes the same of a file." }
         @match &*answer {
             Err(problem) => p .problem role="status" { (problem) },
             Ok(found) => {

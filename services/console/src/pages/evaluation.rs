@@ -22,7 +22,7 @@ pub(crate) async fn evaluation(results: &Results, query: &Query) -> Page {
             @match results.list().await {
                 None => p .soft { "The console shows the results in a folder: "
                     code { "fabricast eval all --out DIR" } ", then " code { "--evaluation DIR" }
-                    " at its start. So it does with what " code { "fabricast plan capacity --out DIR" } " writes." },
+                    " at its start. So it does with what " code { "fabricast capacity plan --out DIR" } " writes." },
                 Some(Err(problem)) => p .problem role="status" { "The folder cannot be read: " (problem) },
                 Some(Ok(found)) => (list(&found)),
             }

@@ -1,4 +1,4 @@
-//! `fabricast plan`: what a fabric and its groups need, with no control plane.
+//! `fabricast capacity`: what a fabric and its groups need, with no control plane.
 
 use std::path::{Path, PathBuf};
 
@@ -19,17 +19,18 @@ use crate::progress::Progress;
 
 /// Compute the table size that a fabric and its groups need.
 #[derive(Debug, Subcommand)]
-pub(crate) enum PlanCommand {
+pub(crate) enum CapacityCommand {
     /// Find the smallest table that avoids all merging of groups, and the cost of smaller tables;
     /// exit 1 if none up to the limit avoids it.
-    Capacity(CapacityArgs),
+    #[command(alias = "capacity")]
+    Plan(PlanArgs),
 }
 
-/// Options of `plan capacity`.
+/// Options of `capacity plan`.
 #[derive(Debug, Args)]
-pub(crate) struct CapacityArgs {
+pub(crate) struct PlanArgs {
     /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (see `topology
-    /// presets`).
+    /// list`).
     #[arg(long, value_name = "FILE|PRESET", requires = "what")]
     topology: String,
     #[command(flatten)]
@@ -47,16 +48,16 @@ pub(crate) struct CapacityArgs {
     out: Option<PathBuf>,
 }
 
-impl Run for PlanCommand {
+impl Run for CapacityCommand {
     fn run(self, globals: &Globals) -> Result<(), Failure> {
         let format = globals.format;
         match self {
-            Self::Capacity(args) => plan_capacity(&args, format),
+            Self::Plan(args) => plan_capacity(&args, format),
         }
     }
 }
 
-/// Result of `plan capacity`.
+/// Result of `capacity plan`.
 #[derive(Debug, Serialize)]
 struct Answer {
     topology: String,
@@ -98,7 +99,7 @@ struct Figures {
     entries_used: u32,
 }
 
-fn plan_capacity(args: &CapacityArgs, format: Format) -> Result<(), Failure> {
+fn plan_capacity(args: &PlanArgs, format: Format) -> Result<(), Failure> {
     let input = PlanInput::read(&args.topology, &args.groups, &args.engine)?;
     let question = CapacityQuestion { limit: args.limit, sizes: args.sizes.clone() };
     let mut bar: Option<Progress> = None;
