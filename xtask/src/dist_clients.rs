@@ -113,3 +113,30 @@ fn succeed(command: &mut Command) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_crate_comes_after_those_that_it_uses() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let manifest = |folder: &Path| -> toml::Table {
+            let text = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+            toml::from_str(&text).unwrap()
+        };
+        let workspace = manifest(&root);
+        let mut before = BTreeSet::new();
+        for name in CRATES {
+            let place = workspace["workspace"]["dependencies"][name]["path"].as_str().unwrap();
+            let uses = manifest(&root.join(place)).remove("dependencies");
+            let uses = uses.as_ref().and_then(toml::Value::as_table).into_iter().flatten();
+            for (used, _) in uses.filter(|(used, _)| used.starts_with("fabricast-")) {
+                assert!(before.contains(used.as_str()), "{name} uses {used}");
+            }
+            before.insert(name);
+        }
+    }
+}
