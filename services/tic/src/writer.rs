@@ -50,7 +50,7 @@ const MAX_BATCH: usize = 512;
 const MAX_BATCH_CHANGES: usize = 16_384;
 /// Processor time of decisions at which a batch is written, so that other requests wait no longer.
 const MAX_BATCH_TIME: Duration = Duration::from_millis(10);
-/// A decision is logged that keeps the writer for longer.
+/// A decision that keeps the writer for longer is logged at a higher level.
 const LONG_DECISION: Duration = Duration::from_millis(20);
 /// Bytes of a record of failed parts or of the route term that is written also without space.
 const MAX_VITAL_BYTES: usize = 64 << 10;
@@ -131,13 +131,14 @@ impl Writer {
         self.look_for_space().await;
         let (mut batch, mut busy) = (Batch::default(), Duration::ZERO);
         while batch.replies.len() < MAX_BATCH && busy < MAX_BATCH_TIME {
-            let spent = queue.decide_next(|queued| self.decide(queued, &mut batch));
+            let mut request = "";
+            let spent = queue.decide_next(|queued| {
+                request = queued.request.kind();
+                self.decide(queued, &mut batch);
+            });
             let Some(spent) = spent else { break };
             TIC_DECISIONS.observe(spent);
-            if spent > LONG_DECISION {
-                let elapsed_ms = u64::try_from(spent.as_millis()).unwrap_or(u64::MAX);
-                tracing::debug!(elapsed_ms, "a request kept the writer");
-            }
+            log_decision(request, spent);
             busy += spent;
             if batch.writes.changes.len() >= MAX_BATCH_CHANGES || self.is_short_of_space() {
                 break;
@@ -301,6 +302,16 @@ impl Writer {
             }
             Err(error) => Err(TermEnd::Records(error)),
         }
+    }
+}
+
+/// Logs a decision with the type of its request.
+fn log_decision(request: &'static str, spent: Duration) {
+    let elapsed_us = u64::try_from(spent.as_micros()).unwrap_or(u64::MAX);
+    if spent > LONG_DECISION {
+        tracing::debug!(elapsed_us, request, "a request kept the writer");
+    } else {
+        tracing::trace!(elapsed_us, request, "a request was decided");
     }
 }
 

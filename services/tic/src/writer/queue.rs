@@ -40,6 +40,8 @@ type ReplySender<T> = oneshot::Sender<Result<T, WriteError>>;
 
 /// A [`WriteRequest`] of any type on its way to the writer.
 pub(crate) trait QueuedRequest: Send {
+    /// Type of the request.
+    fn kind(&self) -> &'static str;
     fn is_route_report(&self) -> bool;
     fn decide(self: Box<Self>, state: &mut WriterState, writes: &mut BatchWrites) -> HeldReply;
     fn refuse(self: Box<Self>, error: WriteError) -> HeldReply;
@@ -51,6 +53,10 @@ struct Queued<R: WriteRequest> {
 }
 
 impl<R: WriteRequest> QueuedRequest for Queued<R> {
+    fn kind(&self) -> &'static str {
+        std::any::type_name::<R>()
+    }
+
     fn is_route_report(&self) -> bool {
         R::IS_ROUTE_REPORT
     }
