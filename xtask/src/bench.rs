@@ -1,7 +1,8 @@
 //! Prints the budgets of the design beside what the benches measure.
 //!
 //! A figure over its budget is reported, not failed: the machine decides it as much as the code
-//! does. A bench that is gone or prints something else is failed, for then nobody would notice.
+//! does. A bench that is gone or prints something else is failed, for then nobody would notice, and
+//! so is one that fails by itself, as `decisions` does.
 
 mod divan;
 mod figures;

@@ -7,6 +7,7 @@ mod choices;
 mod choices_crash;
 mod cluster;
 mod contract;
+mod decisions;
 mod durability;
 mod endpoint_names;
 mod extremes;
