@@ -18,6 +18,7 @@ mod faults;
 mod ledger;
 mod request;
 mod state;
+mod undo;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -41,6 +42,7 @@ use crate::operation::{Operation, TreeKind};
 use crate::switch_tree::{Climber, CutOff, SwitchTree, minimum_tree};
 use faults::Following;
 use ledger::Ledger;
+use undo::Journal;
 
 /// Limit on the roots of one level that are tried. Trees with different roots differ only above the
 /// leaf switches, so if many fail, the others will hardly succeed.
@@ -87,6 +89,8 @@ impl Default for Settings {
 /// - [`Allocator::set_faults`]: failed and repaired parts; in pieces [`Allocator::begin_faults`]
 ///   and [`Allocator::follow_faults`].
 /// - [`Allocator::state`], [`Allocator::restore`]: durable state.
+/// - [`Allocator::record_changes`], [`Allocator::undo_changes`]: for changes that may not become
+///   durable.
 #[derive(Clone, Debug)]
 pub struct Allocator {
     fabric: Fabric,
@@ -101,6 +105,7 @@ pub struct Allocator {
     following: Option<Following>,
     /// Processes and switches that searches have looked at, since it was last set to 0.
     work: usize,
+    journal: Journal,
 }
 
 impl Allocator {
@@ -117,6 +122,7 @@ impl Allocator {
             next_tree: 0,
             following: None,
             work: 0,
+            journal: Journal::default(),
         }
     }
 
@@ -143,6 +149,7 @@ impl Allocator {
             service @ (Service::Adapters { .. } | Service::Switches { .. }) => service,
         };
         let collective = Collective { request, service };
+        self.journal.collective(id, || None);
         self.ledger.take(&collective);
         Ok(self.collectives.entry(id).or_insert(collective))
     }
@@ -150,6 +157,7 @@ impl Allocator {
     /// Releases a collective and its entries; `None` if there is none with this id.
     pub fn release(&mut self, id: CollectiveId) -> Option<Collective> {
         let collective = self.collectives.remove(&id)?;
+        self.journal.collective(id, || Some(collective.clone()));
         self.ledger.give_back(&collective);
         Some(collective)
     }
@@ -261,6 +269,7 @@ impl Allocator {
     /// [`ReserveError`]; nothing is changed.
     pub fn reserve(&mut self, reservation: Reservation) -> Result<ReservationId, ReserveError> {
         self.climb(&reservation)?;
+        self.journal.reservation(ReservationId(self.ledger.next_reservation), &self.ledger);
         self.ledger.reserve(reservation, self.climber.found())
     }
 
@@ -276,6 +285,7 @@ impl Allocator {
         reservation: Reservation,
     ) -> Result<(), ReserveError> {
         self.climb(&reservation)?;
+        self.journal.reservation(id, &self.ledger);
         self.ledger.reserve_again(id, reservation, self.climber.found())
     }
 
@@ -290,6 +300,7 @@ impl Allocator {
 
     /// Ends a reservation; `None` if there is none with this number.
     pub fn cancel(&mut self, id: ReservationId) -> Option<Reservation> {
+        self.journal.reservation(id, &self.ledger);
         self.ledger.cancel(id)
     }
 
@@ -329,6 +340,7 @@ impl Allocator {
 
     /// Sets the limits of a job or tenant; present collectives and reservations are kept.
     pub fn set_quota(&mut self, holder: Holder, quota: Quota) {
+        self.journal.quota(holder, &self.ledger);
         self.ledger.set_quota(holder, quota);
     }
 

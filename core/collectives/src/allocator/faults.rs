@@ -77,6 +77,7 @@ impl Allocator {
     ///
     /// Cost: O(ports).
     pub fn begin_faults(&mut self, faults: Faults) {
+        self.journal.following();
         self.fabric.set_faults(faults);
         self.following = Some(Following::default());
     }
@@ -95,6 +96,7 @@ impl Allocator {
     pub fn follow_faults(&mut self, work: usize) -> FaultChanges {
         let mut kinds = BTreeMap::new();
         let Some(mut following) = self.following.take() else { return FaultChanges::default() };
+        self.journal.following();
         self.work = 0;
         while self.work < work {
             let from = following.after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -135,6 +137,7 @@ impl Allocator {
     /// Gives a collective another tree, or none; returns what has changed, if anything has.
     fn serve_again(&mut self, id: CollectiveId) -> Option<Kind> {
         let before = self.collectives.remove(&id)?;
+        self.journal.collective(id, || Some(before.clone()));
         self.ledger.give_back(&before);
         let Collective { request, service: before } = before;
         let service = self.serve(&request);

@@ -4,8 +4,10 @@ use fabricast_topology::{EndpointId, Graph, Peer, SwitchId};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::faults::Following;
 use super::ledger::{Holder, Quota, Reservation, ReservationId};
 use super::request::{Collective, CollectiveId, Refusal, TreeId};
+use super::undo::{Before, Journal};
 use super::{Allocator, Settings};
 use crate::fabric::Fabric;
 use crate::switch_tree::SwitchTree;
@@ -157,6 +159,47 @@ impl Allocator {
             }
         }
         Ok(allocator)
+    }
+
+    /// Begins to record changes, so that [`Allocator::undo_changes`] can undo them; those before
+    /// stay.
+    pub fn record_changes(&mut self) {
+        let (next_tree, next_reservation) = (self.next_tree, self.ledger.next_reservation);
+        let before = Before { next_tree, next_reservation, ..Before::default() };
+        self.journal = Journal(Some(before));
+    }
+
+    /// Undoes all changes since [`Allocator::record_changes`], as they did not become durable, and
+    /// records those that follow. Faults stay; if they have changed meanwhile, or collectives have
+    /// followed them, all collectives have to follow them again.
+    ///
+    /// Cost: that of what has changed; O(switches) for each reservation.
+    pub fn undo_changes(&mut self) {
+        let Some(before) = self.journal.0.take() else { return };
+        for (id, collective) in before.collectives {
+            if let Some(changed) = self.collectives.remove(&id) {
+                self.ledger.give_back(&changed);
+            }
+            if let Some(collective) = collective {
+                self.ledger.take(&collective);
+                self.collectives.insert(id, collective);
+            }
+        }
+        for (id, reservation) in before.reservations {
+            self.ledger.cancel(id);
+            if let Some((reservation, switches)) = reservation {
+                self.ledger.record_reservation(id, reservation, &switches);
+            }
+        }
+        for (holder, quota) in before.quotas {
+            self.ledger.set_quota(holder, quota);
+        }
+        self.next_tree = before.next_tree;
+        self.ledger.next_reservation = before.next_reservation;
+        if before.has_followed {
+            self.following = Some(Following::default());
+        }
+        self.record_changes();
     }
 
     fn restore_collective(&mut self, collective: Collective) -> Result<(), RestoreError> {

@@ -130,15 +130,19 @@ impl CollectiveAllocations {
                 None => drop(self.durable.remove(&key)),
             }
         }
+        self.table.record_changes();
         self.publish_changes(has_reserved);
     }
 
-    /// Undoes the batch, which the store refused.
+    /// Undoes the batch, which the store refused, at the cost of what it has changed.
     pub(crate) fn roll_back(&mut self) {
-        if !self.pending.is_empty() {
-            self.pending.clear();
-            self.changed.clear();
-            self.reload();
+        if self.pending.is_empty() {
+            return;
+        }
+        self.table.undo_changes();
+        self.changed.clear();
+        if take(&mut self.pending).contains_key(MEASURED) {
+            self.reload_constants();
         }
     }
 

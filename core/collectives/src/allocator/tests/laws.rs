@@ -219,4 +219,28 @@ proptest! {
         let next_tree = state.next_tree;
         prop_assert_eq!(AllocatorState { next_tree, ..allocator.state() }, state);
     }
+
+    /// The state is as before, also after another attempt; then all follow what has failed.
+    #[test]
+    fn undone_changes_leave_nothing(
+        spec in prop::sample::select(&FABRICS[..]),
+        kept in vec(step(), 0..20),
+        undone in vec(step(), 1..20),
+    ) {
+        let settings = settings(3, 3);
+        let mut allocator = Allocator::new(fabric(spec), settings.clone());
+        (0..).zip(&kept).for_each(|(id, step)| _ = take(&mut allocator, id, step));
+        allocator.record_changes();
+        let (ledger, state) = (allocator.ledger.clone(), allocator.state());
+        for _ in 0..2 {
+            (1_000..).zip(&undone).for_each(|(id, step)| _ = take(&mut allocator, id, step));
+            allocator.undo_changes();
+            prop_assert_eq!(&allocator.ledger, &ledger);
+            prop_assert_eq!(allocator.state(), state.clone());
+        }
+        while allocator.is_following() {
+            allocator.follow_faults(1);
+        }
+        check(&allocator, &settings);
+    }
 }

@@ -3,9 +3,11 @@
 pub(super) mod holders;
 pub(super) mod load;
 pub(super) mod requested;
+pub(super) mod undo;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
 use std::sync::Arc;
 
 use fabricast_collectives::{
@@ -20,6 +22,7 @@ use fabricast_topology::{Faults, Graph};
 use crate::domain::collectives::error::{CollectiveError, MAX_COLLECTIVES, MAX_PROCESSES};
 use crate::domain::collectives::request::{CreateCollective, HolderName};
 use crate::domain::collectives::snapshot::{AdapterPlan, SnapshotParts};
+use crate::domain::collectives::table::undo::Before;
 use crate::domain::collectives::text::{Ledger, Member, Record, to_text};
 use crate::domain::collectives::wire;
 use crate::domain::elements::ElementKey;
@@ -53,10 +56,13 @@ pub(super) struct CollectiveTable {
     pub(super) is_rebuilt: bool,
     /// True if the ledger in the store is of an earlier version.
     pub(super) is_old_layout: bool,
+    /// Number of batches that were undone.
+    undone: u64,
+    before: Before,
 }
 
 /// The part of one collective that the allocator does not keep.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Item {
     id: CollectiveId,
     group: String,
@@ -77,6 +83,8 @@ struct Item {
 struct Compared {
     /// Revision of the group's members.
     at: Revision,
+    /// Batches undone before it: their revisions are used again.
+    undone: u64,
     are_same: bool,
 }
 
@@ -109,7 +117,53 @@ pub(super) struct Followed {
 }
 
 impl CollectiveTable {
+    /// Begins to record changes, so that [`Self::undo_changes`] can undo them; those before stay.
+    pub(super) fn record_changes(&mut self) {
+        self.allocator.record_changes();
+        self.before = Before {
+            next_id: self.ledger.next_id,
+            revision: self.ledger.revision,
+            failed: Arc::clone(&self.failed),
+            is_rebuilt: self.is_rebuilt,
+            is_old_layout: self.is_old_layout,
+            ..Before::default()
+        };
+    }
+
+    /// Undoes all changes since [`Self::record_changes`], at the cost of what they have changed.
+    /// Collectives that have followed failures meanwhile follow them again.
+    pub(super) fn undo_changes(&mut self) {
+        let before = take(&mut self.before);
+        for name in before.items.keys() {
+            if let Some(item) = self.items.remove(name) {
+                self.unlist(&item);
+            }
+        }
+        for (name, item) in before.items {
+            if let Some(item) = item {
+                self.insert(&name, item);
+            }
+        }
+        self.allocator.undo_changes();
+        let is_known = |(holder, _): &(Holder, HolderName)| self.allocator.is_known(*holder);
+        let (known, gone): (Vec<_>, Vec<_>) = before.holders.into_iter().partition(is_known);
+        // A number of one that is gone may be that of another one.
+        gone.iter().for_each(|(holder, _)| self.ledger.forget(*holder));
+        known.iter().for_each(|(holder, name)| self.ledger.note(*holder, name));
+        (self.ledger.next_id, self.ledger.revision) = (before.next_id, before.revision);
+        if self.allocator.is_following() && self.following.is_none() {
+            self.following = Some(Arc::clone(&self.failed));
+        }
+        self.failed = before.failed;
+        (self.is_rebuilt, self.is_old_layout) = (before.is_rebuilt, before.is_old_layout);
+        // It may have released entries, and its revisions of members come again.
+        self.freed += 1;
+        self.undone += 1;
+        self.record_changes();
+    }
+
     fn insert(&mut self, name: &str, item: Item) {
+        self.before.item(name, &self.items);
         self.names.insert(item.id, name.to_owned());
         self.of_groups.insert((item.gn, item.id));
         if item.requested {
@@ -140,6 +194,7 @@ impl CollectiveTable {
             (true, false) => self.plan_adapters(id, None),
             (false, _) => None,
         };
+        self.before.item(name, &self.items);
         if let Some(item) = self.items.get_mut(name) {
             item.adapters = adapters;
         }
@@ -261,7 +316,11 @@ impl CollectiveTable {
             tenant: request.tenant.clone(),
             job: request.job.clone(),
             members,
-            compared: Some(Compared { at: group.members_revision, are_same: true }),
+            compared: Some(Compared {
+                at: group.members_revision,
+                undone: self.undone,
+                are_same: true,
+            }),
             adapters: None,
             requested: false,
         };
@@ -284,18 +343,26 @@ impl CollectiveTable {
 
     /// Releases a collective; returns whether it existed.
     pub(super) fn release(&mut self, name: &str) -> bool {
-        let Some(item) = self.items.remove(name) else { return false };
-        if item.requested {
-            self.requested.remove(&item.gn);
+        if self.items.contains_key(name) {
+            self.before.item(name, &self.items);
         }
+        let Some(item) = self.items.remove(name) else { return false };
         self.free(&item);
         true
     }
 
-    /// Frees everything that a collective has which is not listed any more.
-    fn free(&mut self, item: &Item) {
+    /// Removes a collective from all indices.
+    fn unlist(&mut self, item: &Item) {
         self.names.remove(&item.id);
         self.of_groups.remove(&(item.gn, item.id));
+        if item.requested {
+            self.requested.remove(&item.gn);
+        }
+    }
+
+    /// Frees everything that a collective has which is not listed any more.
+    fn free(&mut self, item: &Item) {
+        self.unlist(item);
         self.freed += 1;
         if let Some(released) = self.allocator.release(item.id) {
             self.forget_unused(Holder::Job(released.request.owner));

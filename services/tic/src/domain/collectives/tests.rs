@@ -18,7 +18,7 @@ fn allocations(topology: &str, texts: Texts) -> CollectiveAllocations {
 }
 
 /// Allocations on switches of so many entries.
-fn with_entries(entries: u16, topology: &str, texts: Texts) -> CollectiveAllocations {
+pub(super) fn with_entries(entries: u16, topology: &str, texts: Texts) -> CollectiveAllocations {
     let spec = "kind = 'leaf-spine'\nleaves = 2\nspines = 2\nendpoints_per_leaf = 4\n";
     let graph = TopologySpec::parse(spec).unwrap().generate().unwrap();
     CollectiveAllocations::new(CollectiveParts {
@@ -30,7 +30,7 @@ fn with_entries(entries: u16, topology: &str, texts: Texts) -> CollectiveAllocat
     })
 }
 
-fn entries(account: &str, job: usize, entries: u16) -> JobEntries {
+pub(super) fn entries(account: &str, job: usize, entries: u16) -> JobEntries {
     let endpoint = EndpointName::new("h0").unwrap();
     let holder = HolderName { tenant: account.to_owned(), job: Some(format!("job-{job}")) };
     JobEntries { holder, entries, endpoints: vec![endpoint] }
@@ -151,7 +151,7 @@ fn a_join_ends_a_requested_tree_once_it_is_stored() {
 }
 
 /// A group of processes at the first endpoints.
-fn directory(members: u32) -> Directory {
+pub(super) fn directory(members: u32) -> Directory {
     let Change::GroupPut(mut record) = group() else { panic!("it is a group") };
     record.members_revision = Revision(members.into());
     let mut directory = Directory::new(Limits::default());
@@ -160,7 +160,7 @@ fn directory(members: u32) -> Directory {
     directory
 }
 
-fn asks(number: u32) -> RequestSwitchTree {
+pub(super) fn asks(number: u32) -> RequestSwitchTree {
     RequestSwitchTree {
         group: GroupName::new("g").unwrap(),
         node: NodeName::new(&format!("n{number}")).unwrap(),
@@ -168,7 +168,7 @@ fn asks(number: u32) -> RequestSwitchTree {
     }
 }
 
-fn collective(name: &str) -> CreateCollective {
+pub(super) fn collective(name: &str) -> CreateCollective {
     CreateCollective {
         name: name.to_owned(),
         group: GroupName::new("g").unwrap(),

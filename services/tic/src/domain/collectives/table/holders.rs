@@ -187,19 +187,28 @@ impl CollectiveTable {
         };
         for one in [holder, Holder::Tenant(tenant)] {
             if !self.allocator.is_known(one) {
+                self.before.holder(one, &self.ledger);
                 self.ledger.forget(one);
             }
         }
     }
 
     pub(super) fn owner(&mut self, tenant: &str, job: &str) -> Owner {
-        let tenant = self.ledger.tenant(tenant);
-        Owner { tenant: TenantId(tenant), job: JobId(self.ledger.job(tenant, job)) }
+        let tenant = self.tenant(tenant);
+        let owner = Owner { tenant, job: JobId(self.ledger.job(tenant.0, job)) };
+        self.before.holder(Holder::Job(owner), &self.ledger);
+        owner
+    }
+
+    fn tenant(&mut self, name: &str) -> TenantId {
+        let tenant = TenantId(self.ledger.tenant(name));
+        self.before.holder(Holder::Tenant(tenant), &self.ledger);
+        tenant
     }
 
     fn holder(&mut self, name: &HolderName) -> Holder {
         match &name.job {
-            None => Holder::Tenant(TenantId(self.ledger.tenant(&name.tenant))),
+            None => Holder::Tenant(self.tenant(&name.tenant)),
             Some(job) => Holder::Job(self.owner(&name.tenant, job)),
         }
     }

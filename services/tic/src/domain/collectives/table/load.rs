@@ -11,6 +11,7 @@ use fabricast_collectives::{
 
 use super::{CollectiveTable, Item};
 use crate::domain::collectives::request::HolderName;
+use crate::domain::collectives::table::undo::Before;
 use crate::domain::collectives::text::{
     COLLECTIVE, LEDGER, Ledger, QuotaRecord, RESERVATION, Record, ReservationRecord, Texts,
     is_of_holder,
@@ -84,6 +85,8 @@ pub(in crate::domain::collectives) fn load(
         following: None,
         is_rebuilt: !same && !texts.is_empty(),
         is_old_layout,
+        undone: 0,
+        before: Before::default(),
     };
     if !same {
         reserve_again(&mut table, reservations);
@@ -93,6 +96,7 @@ pub(in crate::domain::collectives) fn load(
     }
     // Readers must not take the new trees for those of the same revision.
     table.ledger.revision += u64::from(table.is_rebuilt);
+    table.record_changes();
     table
 }
 

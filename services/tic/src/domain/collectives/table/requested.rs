@@ -91,6 +91,9 @@ impl CollectiveTable {
         directory: &Directory,
         graph: &Graph,
     ) -> Result<RequestedTree, CollectiveError> {
+        if self.items.contains_key(&create.name) {
+            self.before.item(&create.name, &self.items);
+        }
         // That one waits for entries and holds none.
         let waiting = self.requested.get(&gn.0).and_then(|name| self.items.remove(name));
         let created = self.create(&create, directory, graph).and_then(|is_new| {
@@ -135,14 +138,15 @@ impl CollectiveTable {
     /// Returns whether a collective is of exactly the members of its group; compares them once.
     fn is_of_members(&mut self, name: &str, group: &GroupRecord, directory: &Directory) -> bool {
         let Some(item) = self.items.get_mut(name) else { return false };
-        let at = group.members_revision;
-        if let Some(known) = item.compared.filter(|known| known.at == at) {
+        let (at, undone) = (group.members_revision, self.undone);
+        let is_valid = |known: &Compared| (known.at, known.undone) == (at, undone);
+        if let Some(known) = item.compared.filter(is_valid) {
             return known.are_same;
         }
         let mut pairs = directory.members(group.gn).zip(&*item.members);
         let are_same = item.members.len() == directory.member_count(group.gn)
             && pairs.all(|(record, member)| member.is(record));
-        item.compared = Some(Compared { at, are_same });
+        item.compared = Some(Compared { at, undone, are_same });
         are_same
     }
 
