@@ -27,6 +27,7 @@ use std::sync::Arc;
 use fabricast_collectives::{Fabric, ReservationId, Settings};
 use fabricast_groups::command::Command;
 use fabricast_groups::directory::Directory;
+use fabricast_groups::names::GroupName;
 use fabricast_groups::record::Change;
 use fabricast_proto::v1;
 use fabricast_topology::Graph;
@@ -218,6 +219,11 @@ impl CollectiveAllocations {
             self.store_ledger(puts);
         }
         Ok(self.shown(&name).expect("a collective is shown once it was found or created"))
+    }
+
+    /// Returns whether the present members of a group have a collective with a switch tree.
+    pub(crate) fn has_switch_tree(&mut self, group: &GroupName, directory: &Directory) -> bool {
+        self.table.has_switch_tree(group, directory)
     }
 
     /// Releases a collective; returns whether it existed.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_collectives::ReservationId;
+use fabricast_collectives::{Quota, ReservationId};
 use fabricast_groups::command::{DeleteJob, GroupMove, Refusal};
 use fabricast_groups::ids::Revision;
 use fabricast_groups::job::{JobRecord, JobShare, ReserveJob};
@@ -24,7 +24,7 @@ use crate::domain::collectives::snapshot::CollectiveSnapshot;
 use crate::domain::route_terms::{ReportNumber, Router};
 use crate::domain::shares::AskedShare;
 use crate::domain::topology::NextTopology;
-use crate::records::keys;
+use crate::records::keys::{self, Puts};
 use crate::writer::directory::{
     Decided, DirectoryRequest, JobGroupsDeleted, MoveGroups, RecordRoutes,
 };
@@ -237,8 +237,11 @@ write_requests! {
         state.route_terms.release(this.0);
         Ok(())
     };
-    PutFailedElements => (): |this, _state, writes| {
-        writes.puts.insert(keys::failed(&this.reporter), this.elements.map(String::into_bytes));
+    PutFailedElements => (): |this, state, writes| {
+        let list = this.elements.map(String::into_bytes);
+        let mut puts = Puts::from([(keys::failed(&this.reporter), list)]);
+        state.check_space_for(&puts)?;
+        writes.puts.append(&mut puts);
         Ok(())
     };
     // Replies with nothing if there is no next one.
@@ -246,18 +249,28 @@ write_requests! {
         this.map(|next| change_topology(next, state, writes)).transpose()
     };
     FollowFabric => (): |_this, state, writes| {
+        state.check_space()?;
         follow_fabric(state, writes);
         Ok(())
     };
     CreateCollective => Arc<CollectiveSnapshot>: |this, state, writes| {
+        if state.collectives.tenant_of(&this.name).is_none() {
+            state.check_space()?;
+        }
         follow_fabric(state, writes);
         Ok(state.collectives.create(&this, &state.directory, &mut writes.puts)?)
     };
     RequestSwitchTree => Arc<CollectiveSnapshot>: |this, state, writes| {
+        if !state.has_space && !state.collectives.has_switch_tree(&this.group, &state.directory) {
+            state.check_space()?;
+        }
         follow_fabric(state, writes);
         Ok(state.collectives.request_tree(&this, &state.directory, &mut writes.puts)?)
     };
     SetConstants => (): |this, state, writes| {
+        if this.0.is_some() {
+            state.check_space()?;
+        }
         state.collectives.set_constants(this.0, &mut writes.puts);
         Ok(())
     };
@@ -272,6 +285,7 @@ write_requests! {
         Ok(is_own && state.collectives.release(&name, &mut writes.puts))
     };
     ReserveEntries => ReservationId: |this, state, writes| {
+        state.check_space()?;
         follow_fabric(state, writes);
         Ok(state.collectives.reserve(this, &mut writes.puts)?)
     };
@@ -283,6 +297,9 @@ write_requests! {
         Ok(is_own && state.collectives.cancel(id, &mut writes.puts))
     };
     SetQuota => (): |this, state, writes| {
+        if this.quota != Quota::default() {
+            state.check_space()?;
+        }
         follow_fabric(state, writes);
         Ok(state.collectives.set_quota(&this, &mut writes.puts)?)
     };
@@ -340,6 +357,7 @@ fn reserve_share(
         entries: share.aggregation_entries,
         endpoints: own.iter().flat_map(|node| node.endpoints.clone()).collect(),
     };
+    state.check_space()?;
     follow_fabric(state, writes);
     let id = state.collectives.reserve_for_job(entries, &mut writes.puts)?;
     share.reservation = Some(id.0);
@@ -357,6 +375,7 @@ fn change_topology(
 ) -> Result<v1::TopologySummary, WriteError> {
     next.check(&state.directory)?;
     let NextTopology { topology, mut puts, .. } = next;
+    state.check_space_for(&puts)?;
     writes.puts.append(&mut puts);
     let summary = topology.summary();
     state.next_topology = Some(topology);
@@ -364,7 +383,11 @@ fn change_topology(
 }
 
 /// Makes some more collectives follow failed and repaired parts, as each decision on them must
-/// first; the trees that it allocates avoid these parts.
+/// first; the trees that it allocates avoid these parts. None does while the store has no space for
+/// its new trees, so that what ends others is written.
 fn follow_fabric(state: &mut WriterState, writes: &mut BatchWrites) {
+    if !state.has_space {
+        return;
+    }
     state.collectives.follow(&state.records.failed(), &mut writes.puts);
 }

@@ -75,6 +75,25 @@ impl WriterState {
         Ok(Decided { answer: decision.answer, revision: decision.revision })
     }
 
+    /// Refuses a request that adds records, before it is decided, while the store is known to have
+    /// no space: to decide and undo it takes long.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError::StoreLimit`].
+    pub(crate) fn check_space(&self) -> Result<(), WriteError> {
+        if self.has_space { Ok(()) } else { Err(WriteError::StoreLimit(StoreError::NoSpace)) }
+    }
+
+    /// The same of writes beside the directory's, unless the store takes them also without space.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError::StoreLimit`].
+    pub(crate) fn check_space_for(&self, puts: &Puts) -> Result<(), WriteError> {
+        if goes_on_without_space(&[], puts, &self.directory) { Ok(()) } else { self.check_space() }
+    }
+
     /// Notes that the batch is durable.
     pub(crate) fn committed(&mut self) {
         self.route_terms.committed();

@@ -89,28 +89,28 @@ async fn a_tic_does_not_start_on_a_store_in_use() {
     assert!(matches!(error, fabricast_tic::StartError::Store(_)), "{error:?}");
 }
 
-const WORKS: u8 = 0;
+pub(crate) const WORKS: u8 = 0;
 const REFUSES: u8 = 1;
 const LOSES: u8 = 2;
 const WRITES_BUT_SAYS_IT_DID_NOT: u8 = 3;
-const IS_FULL: u8 = 4;
+pub(crate) const IS_FULL: u8 = 4;
 /// Transactions of reports of choices do not end.
 const KEEPS_CHOICES: u8 = 5;
 
 /// A store whose transactions can fail.
-struct Failing {
+pub(crate) struct Failing {
     inner: EmbeddedStore,
     mode: AtomicU8,
     /// Number of times it was read as a whole.
     read: AtomicU32,
     /// Number of transactions that were refused for lack of space.
-    had_no_space: AtomicU32,
+    pub(crate) had_no_space: AtomicU32,
     /// Transactions that succeed before the mode counts.
     good: AtomicU32,
 }
 
 impl Failing {
-    fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         let inner = EmbeddedStore::in_memory().unwrap();
         Arc::new(Self {
             inner,
@@ -121,7 +121,7 @@ impl Failing {
         })
     }
 
-    fn set(&self, mode: u8) {
+    pub(crate) fn set(&self, mode: u8) {
         self.mode.store(mode, Ordering::SeqCst);
     }
 }
@@ -444,7 +444,7 @@ async fn failed_elements_survive_a_kill() {
     tic.stop().await;
 }
 
-fn check_store_full(refused: &Status) {
+pub(crate) fn check_store_full(refused: &Status) {
     let code_and_reason = (refused.code(), reason(refused));
     assert_eq!(code_and_reason, (Code::ResourceExhausted, "STORE_FULL".to_owned()));
     assert!(refused.message().contains("no space left"), "{refused}");

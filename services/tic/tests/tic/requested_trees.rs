@@ -8,7 +8,7 @@ use crate::harness::{Tic, join, leave, reason, switch};
 use crate::shares::{reserve, reserved};
 
 /// A request of process `p` on `n<number>`.
-fn asks(group: &str, number: u32) -> v1::RequestSwitchTreeRequest {
+pub(crate) fn asks(group: &str, number: u32) -> v1::RequestSwitchTreeRequest {
     v1::RequestSwitchTreeRequest {
         group: group.to_owned(),
         node: format!("n{number}"),
@@ -16,7 +16,10 @@ fn asks(group: &str, number: u32) -> v1::RequestSwitchTreeRequest {
     }
 }
 
-async fn asked(tic: &Tic, request: v1::RequestSwitchTreeRequest) -> Result<v1::Collective, Status> {
+pub(crate) async fn asked(
+    tic: &Tic,
+    request: v1::RequestSwitchTreeRequest,
+) -> Result<v1::Collective, Status> {
     let answer = tic.collectives().request_switch_tree(request).await?;
     Ok(answer.into_inner().collective.unwrap())
 }
@@ -33,7 +36,7 @@ async fn shown(tic: &Tic, name: &str) -> Result<v1::Collective, Status> {
     Ok(tic.collectives().get_collective(request).await?.into_inner().collective.unwrap())
 }
 
-async fn names(tic: &Tic) -> Vec<String> {
+pub(crate) async fn names(tic: &Tic) -> Vec<String> {
     let request = v1::ListCollectivesRequest::default();
     let listed = tic.collectives().list_collectives(request).await.unwrap().into_inner();
     listed.collectives.into_iter().map(|one| one.name).collect()
@@ -47,7 +50,7 @@ async fn entries(tic: &Tic) -> usize {
 }
 
 /// Forms a group of process `p` on each of these nodes.
-async fn form(tic: &Tic, group: &str, numbers: &[u32]) {
+pub(crate) async fn form(tic: &Tic, group: &str, numbers: &[u32]) {
     for number in numbers {
         tic.register(*number).await;
         tic.join(group, *number, "p").await;
@@ -58,14 +61,14 @@ async fn left(tic: &Tic, group: &str, number: u32) {
     tic.client.clone().leave_group(leave(group, number, "p")).await.unwrap();
 }
 
-async fn fails(tic: &Tic, elements: Vec<v1::Element>) {
+pub(crate) async fn fails(tic: &Tic, elements: Vec<v1::Element>) {
     let reporter = "agent".to_owned();
     let report = v1::ReportFailedElementsRequest { reporter, elements };
     tic.client.clone().report_failed_elements(report).await.unwrap();
 }
 
 /// A collective of group `g` that an administrator creates.
-async fn created(tic: &Tic, name: &str) -> Result<v1::Collective, Status> {
+pub(crate) async fn created(tic: &Tic, name: &str) -> Result<v1::Collective, Status> {
     let create = v1::CreateCollectiveRequest {
         name: name.to_owned(),
         group: "g".to_owned(),

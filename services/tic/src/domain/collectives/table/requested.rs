@@ -10,7 +10,7 @@
 use fabricast_collectives::{Fallback, Operation, Refusal, TreeId, TreeKind};
 use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::Gn;
-use fabricast_groups::names::AccountName;
+use fabricast_groups::names::{AccountName, GroupName};
 use fabricast_groups::record::GroupRecord;
 use fabricast_topology::Graph;
 
@@ -71,6 +71,16 @@ impl CollectiveTable {
             }
         }
         made
+    }
+
+    /// Returns whether the members that a group has now have a collective with a switch tree.
+    pub(in crate::domain::collectives) fn has_switch_tree(
+        &mut self,
+        group: &GroupName,
+        directory: &Directory,
+    ) -> bool {
+        let group = directory.find_group(group).and_then(|gn| directory.group(gn));
+        group.is_some_and(|group| self.with_switches(group, directory).is_some())
     }
 
     /// The collective that a member of a group has asked for.

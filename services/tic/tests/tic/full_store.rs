@@ -1,0 +1,68 @@
+//! Collectives while the store has no space.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use fabricast_proto::v1;
+
+use crate::durability::{Failing, IS_FULL, WORKS, check_store_full};
+use crate::harness::{Tic, switch};
+use crate::requested_trees::{asked, asks, created, fails, form, names};
+
+/// Everything that adds records of collectives is refused.
+async fn refused(tic: &Tic) {
+    check_store_full(&created(tic, "new").await.unwrap_err());
+    check_store_full(&asked(tic, asks("other", 0)).await.unwrap_err());
+    let holder = Some(v1::CollectiveHolder { tenant: "t".to_owned(), job: None });
+    let reservation = v1::CollectiveReservation {
+        holder: holder.clone(),
+        entries: 1,
+        endpoints: vec!["h0".to_owned()],
+        ..Default::default()
+    };
+    let request = v1::ReserveEntriesRequest { reservation: Some(reservation) };
+    check_store_full(&tic.collectives().reserve_entries(request).await.unwrap_err());
+    let quota = v1::CollectiveQuota { holder, entries: Some(3), ..Default::default() };
+    let request = v1::SetCollectiveQuotaRequest { quota: Some(quota) };
+    check_store_full(&tic.collectives().set_collective_quota(request).await.unwrap_err());
+}
+
+async fn released(tic: &Tic, name: &str) -> bool {
+    let request = v1::ReleaseCollectiveRequest { name: name.to_owned() };
+    tic.collectives().release_collective(request).await.unwrap().into_inner().released
+}
+
+#[tokio::test]
+async fn without_space_no_collective_is_decided_and_those_there_are_end() {
+    let store = Failing::new();
+    let tic = Tic::on_store(Arc::<Failing>::clone(&store)).await;
+    form(&tic, "g", &[0, 1, 4]).await;
+    form(&tic, "other", &[0, 4]).await;
+    for name in ["ended", "kept"] {
+        created(&tic, name).await.unwrap();
+    }
+    store.set(IS_FULL);
+    check_store_full(&created(&tic, "new").await.unwrap_err());
+    // The store is asked about once a second, however many try.
+    let (begun, asked) = (Instant::now(), store.had_no_space.load(Ordering::SeqCst));
+    for _ in 0..20 {
+        refused(&tic).await;
+    }
+    let asked = store.had_no_space.load(Ordering::SeqCst) - asked;
+    assert!(u64::from(asked) <= begun.elapsed().as_secs() + 1, "{asked} times");
+
+    // New trees would need space, and keep none from ending.
+    fails(&tic, vec![switch("S-2")]).await;
+    assert!(released(&tic, "ended").await);
+    assert_eq!(created(&tic, "kept").await.unwrap().name, "kept", "what is stored is answered");
+    let usage = v1::GetEntryUsageRequest::default();
+    tic.collectives().get_entry_usage(usage).await.unwrap();
+    assert_eq!(names(&tic).await, ["kept"]);
+
+    store.set(WORKS);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let new = created(&tic, "new").await.unwrap();
+    assert_ne!(new.state(), v1::CollectiveState::SwitchTree, "the spine has failed");
+    assert_eq!(names(&tic).await, ["kept", "new"]);
+}
