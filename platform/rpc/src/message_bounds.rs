@@ -7,7 +7,8 @@
 //! than [`scan::FREE_BYTES`]; calls of [`scan::LARGE`], whose messages are long lists of short
 //! values, have a larger factor up to a number of bytes. What a message takes, its client is
 //! charged with: [`RequestBytes`] holds its length, or a quarter of its memory if that is more.
-//! A message without lists may have 4 MiB only, whatever its service accepts.
+//! A message without lists may have 4 MiB only, and one of texts and numbers 64 KiB, whatever its
+//! service accepts.
 //! Sizes are computed from the descriptors, so that every message of every call is bounded without
 //! a list to keep.
 //! Calls whose messages do not arrive in time are ended.

@@ -4,7 +4,7 @@ use tonic::Status;
 
 use fabricast_status::Reason;
 
-use super::sizes::{Content, DEPTH, MESSAGES, MessageField, Messages, capacity};
+use super::sizes::{Content, DEPTH, Fields, MESSAGES, MessageField, Messages, capacity};
 
 /// Bytes in memory that a message may take for each byte of its length.
 pub(super) const FACTOR: usize = 4;
@@ -32,6 +32,13 @@ const MOST: [(&str, usize); 8] = [
 ];
 /// Most bytes of a message without lists, as services without a limit of their own accept.
 const LONGEST_WITHOUT_LISTS: usize = 4 << 20;
+/// Most bytes of a message of texts and numbers: its texts are names of at most 256 characters and
+/// the like, and it has few.
+const LONGEST_OF_TEXTS: usize = 64 << 10;
+/// Most bytes of calls with lists that need less than their services accept: one join goes on to
+/// the TIC, which takes as many.
+const SHORTER: [(&str, usize); 1] =
+    [("/fabricast.v1.OperatingAgentService/JoinGroup", LONGEST_WITHOUT_LISTS)];
 /// Bytes of flag and length before a message.
 const FRAME_HEADER: usize = 5;
 /// Bits for the number of a field in a path.
@@ -57,13 +64,25 @@ impl Bounds {
     pub(super) fn of(path: &str) -> Self {
         let large = LARGE.iter().find(|(call, ..)| *call == path);
         let most = MOST.iter().find(|(call, _)| *call == path);
-        let has_lists = MESSAGES.requests.get(path).is_none_or(|request| request.has_lists);
+        let shorter = SHORTER.iter().find(|(call, _)| *call == path);
+        let fields = MESSAGES.requests.get(path).map_or(Fields::Lists, |request| request.fields);
+        let length = match fields {
+            Fields::Lists => shorter.map_or(usize::MAX, |(_, bytes)| *bytes),
+            Fields::Texts => LONGEST_OF_TEXTS,
+            Fields::Others => LONGEST_WITHOUT_LISTS,
+        };
         Self {
             factor: large.map_or(FACTOR, |(_, factor, _)| *factor),
             proportional: large.map_or(usize::MAX, |(_, _, bytes)| *bytes),
             count: most.map_or(usize::MAX, |(_, count)| *count),
-            length: if has_lists { usize::MAX } else { LONGEST_WITHOUT_LISTS },
+            length,
         }
+    }
+
+    /// Most bytes of a message.
+    #[cfg(test)]
+    pub(super) fn longest(&self) -> usize {
+        self.length
     }
 
     /// Bytes that a message of this length may take once decoded.

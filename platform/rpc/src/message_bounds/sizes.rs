@@ -39,8 +39,18 @@ pub(super) struct RequestType {
     /// The message, by its index.
     pub(super) message: usize,
     pub(super) is_stream: bool,
-    /// It has lists, or messages in it have.
-    pub(super) has_lists: bool,
+    pub(super) fields: Fields,
+}
+
+/// The fields of a request and of the messages in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fields {
+    /// Lists, and others.
+    Lists,
+    /// Texts and numbers only.
+    Texts,
+    /// Bytes but no lists, or neither lists nor texts.
+    Others,
 }
 
 /// The fields of one message that take more memory than the message itself, by number.
@@ -102,7 +112,7 @@ impl Messages {
             let request = RequestType {
                 message: numbers[input.full_name()],
                 is_stream: method.is_client_streaming(),
-                has_lists: has_lists(&input, 0),
+                fields: Fields::of(&input),
             };
             (path, request)
         };
@@ -113,11 +123,29 @@ impl Messages {
     }
 }
 
-/// True if a message has lists, or messages in it have.
-fn has_lists(message: &MessageDescriptor, depth: usize) -> bool {
+impl Fields {
+    fn of(message: &MessageDescriptor) -> Self {
+        let has_lists = has_field(message, |field| field.is_list() || field.is_map(), 0);
+        let has_texts = has_field(message, |field| matches!(field.kind(), Kind::String), 0);
+        let has_bytes = has_field(message, |field| matches!(field.kind(), Kind::Bytes), 0);
+        match (has_lists, has_texts, has_bytes) {
+            (true, _, _) => Self::Lists,
+            (false, true, false) => Self::Texts,
+            (false, _, _) => Self::Others,
+        }
+    }
+}
+
+/// True if a message has such a field, or messages in it have.
+fn has_field(
+    message: &MessageDescriptor,
+    is_one: fn(&FieldDescriptor) -> bool,
+    depth: usize,
+) -> bool {
     message.fields().any(|field| {
-        let inner = |inner: &MessageDescriptor| depth < DEPTH && has_lists(inner, depth + 1);
-        field.is_list() || field.is_map() || field.kind().as_message().is_some_and(inner)
+        let inner =
+            |inner: &MessageDescriptor| depth < DEPTH && has_field(inner, is_one, depth + 1);
+        is_one(&field) || field.kind().as_message().is_some_and(inner)
     })
 }
 

@@ -7,6 +7,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 
 use super::scan::FREE_BYTES;
+use super::sizes::{Content, Fields};
 use super::*;
 
 mod memory;
@@ -38,22 +39,57 @@ fn calls_of_health_and_reflection_are_bounded_as_all_others() {
 }
 
 #[test]
-fn a_message_without_lists_has_four_mebibytes_whatever_its_service_accepts() {
-    let longest = 4 << 20_usize;
+fn a_message_is_as_long_as_its_call_needs_whatever_its_service_accepts() {
+    const TEXTS: usize = 64 << 10;
+    const OTHERS: usize = 4 << 20;
     let announced = |length: usize| {
         let length = u32::try_from(length).unwrap().to_be_bytes();
         [&[0], &length[..]].concat()
     };
-    for (path, has_lists) in [
-        ("OperatingAgentService/ProbeNode", false),
-        ("GroupAgentService/WatchGroupMembers", false),
-        ("OperatingAgentService/JoinMany", true),
-        ("SwitchAgentService/WriteTables", true),
+    for (path, longest) in [
+        ("OperatingAgentService/ProbeNode", TEXTS),
+        ("GroupAgentService/WatchGroupMembers", TEXTS),
+        ("OperatingAgentService/LeaveGroup", TEXTS),
+        ("TicService/LeaveGroup", TEXTS),
+        ("TopologyService/DrainLink", TEXTS),
+        ("ProcessService/JoinGroup", TEXTS),
+        ("OperatingAgentService/JoinGroup", OTHERS),
+        ("OperatingAgentService/SendPacket", OTHERS),
+        ("TopologyService/ReplaceTopology", OTHERS),
+        ("AdministrationService/GetServerInfo", OTHERS),
     ] {
         assert!(scan(path, &announced(longest), 1).is_ok(), "{path}");
         let longer = scan(path, &announced(longest + 1), 1).map_err(|status| status.code());
-        assert_eq!(longer.err(), (!has_lists).then_some(Code::OutOfRange), "{path}");
+        assert_eq!(longer, Err(Code::OutOfRange), "{path}");
     }
+    // Their services have limits of their own.
+    for path in ["OperatingAgentService/JoinMany", "TicService/JoinGroup"] {
+        assert!(scan(path, &announced(64 << 20), 1).is_ok(), "{path}");
+    }
+}
+
+/// The texts of a message without lists are names, and few.
+#[test]
+fn the_longest_names_fit_into_every_message_of_texts() {
+    const NAME: usize = 4 * 256; // bytes of as many characters
+    let of_texts = MESSAGES.requests.iter().filter(|(_, one)| one.fields == Fields::Texts);
+    let of_texts: Vec<_> = of_texts.collect();
+    assert!(of_texts.len() > 50, "{}", of_texts.len());
+    for (path, request) in of_texts {
+        let texts = texts_of(request.message, 0);
+        assert!(texts * (NAME + 8) <= Bounds::of(path).longest() / 4, "{path}: {texts} texts");
+    }
+}
+
+/// Number of texts of a message and of the messages in it.
+fn texts_of(message: usize, depth: usize) -> usize {
+    let fields = MESSAGES.messages[message].0.values().filter(|_| depth < 8);
+    let texts = fields.map(|field| match field.content {
+        Content::Message(inner) => texts_of(inner, depth + 1),
+        Content::Text => 1,
+        Content::Varints | Content::Fixed(_) => 0,
+    });
+    texts.sum()
 }
 
 /// Reads a call in two parts, after which nothing more comes; gives how it ended.
