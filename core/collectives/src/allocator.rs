@@ -14,6 +14,7 @@
 //! - AGG-7: a change of faults leaves trees that no failed part is on as they are, byte for byte;
 //!   no tree keeps a failed part once all have followed the change.
 
+mod entries;
 mod faults;
 mod ledger;
 mod request;
@@ -25,6 +26,7 @@ use std::collections::BTreeMap;
 
 use fabricast_topology::{AggregationEntry, SwitchId};
 
+pub use entries::EntryLedger;
 pub use faults::FaultChanges;
 pub use ledger::{Holder, Holding, Quota, Reservation, ReservationId, ReserveError, Usage};
 pub use request::{
@@ -251,6 +253,13 @@ impl Allocator {
     #[must_use]
     pub fn usage(&self, holder: Holder) -> Usage {
         self.ledger.usage(holder)
+    }
+
+    /// Copies the entries in use, reservations and limits. Cost: some nanoseconds for each switch,
+    /// port, entry and endpoint of a reservation.
+    #[must_use]
+    pub fn copy_entries(&self) -> EntryLedger {
+        EntryLedger(self.ledger.clone())
     }
 
     /// Returns the number of entries that a job could still get in a switch.

@@ -39,9 +39,10 @@ mod width;
 
 pub use adapter_tree::{AdapterTree, Crossing, TreeError};
 pub use allocator::{
-    Allocator, AllocatorState, Collective, CollectiveId, Demand, Fallback, FaultChanges, Holder,
-    Holding, JobId, Owner, Quota, Refusal, Request, Reservation, ReservationId, ReserveError,
-    RestoreError, Service, Settings, SizeRange, TenantId, TreeId, TreeProblem, Usage,
+    Allocator, AllocatorState, Collective, CollectiveId, Demand, EntryLedger, Fallback,
+    FaultChanges, Holder, Holding, JobId, Owner, Quota, Refusal, Request, Reservation,
+    ReservationId, ReserveError, RestoreError, Service, Settings, SizeRange, TenantId, TreeId,
+    TreeProblem, Usage,
 };
 pub use choice::{Choice, ChoiceTable, Comparison, Limits};
 pub use cost::{CostParameters, ParametersError, Shape, Term};

@@ -234,6 +234,10 @@ impl Ledger {
         self.usages.get(&holder).copied().unwrap_or_default()
     }
 
+    pub(super) fn usages(&self) -> impl Iterator<Item = (Holder, Usage)> {
+        self.usages.iter().map(|(holder, usage)| (*holder, *usage))
+    }
+
     pub(super) fn quota(&self, holder: Holder) -> Quota {
         self.quotas.get(&holder).copied().unwrap_or_default()
     }

@@ -335,6 +335,10 @@ impl v1::collective_service_server::CollectiveService for Collectives {
     ) -> Result<Response<v1::GetEntryUsageResponse>, Status> {
         let caller = Caller::of(request.extensions());
         let usage = self.queue.write(ViewUsage).await?;
+        // It names the endpoints of all reservations.
+        let encoding = CallCost::current().turn().await.run(move || usage.wire());
+        let encoded = encoding.await;
+        let usage = encoded.map_err(|_panic| status::panicked("naming who holds entries"))?;
         Ok(Response::new(self.visible(&caller, usage)))
     }
 

@@ -18,6 +18,7 @@ pub(crate) mod request;
 pub(crate) mod snapshot;
 mod table;
 pub(crate) mod text;
+pub(crate) mod usage;
 pub(crate) mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +30,6 @@ use fabricast_groups::command::Command;
 use fabricast_groups::directory::Directory;
 use fabricast_groups::names::GroupName;
 use fabricast_groups::record::Change;
-use fabricast_proto::v1;
 use fabricast_topology::Graph;
 
 use crate::domain::collectives::error::CollectiveError;
@@ -46,6 +46,7 @@ use crate::domain::collectives::table::{CollectiveTable, Followed};
 use crate::domain::collectives::text::{
     COLLECTIVE, LEDGER, MEASURED, RESERVATION, Texts, is_of_holder, reservation_key,
 };
+use crate::domain::collectives::usage::EntryUsage;
 use crate::domain::elements::ElementKey;
 use crate::records::keys::{COLLECTIVES, Puts};
 
@@ -321,8 +322,8 @@ impl CollectiveAllocations {
         self.member_trees.set(constants);
     }
 
-    /// Shows the holders of entries, reservations and quotas.
-    pub(crate) fn usage(&self) -> v1::GetEntryUsageResponse {
+    /// Copies the holders of entries, reservations and quotas.
+    pub(crate) fn usage(&self) -> EntryUsage {
         self.table.usage(&self.graph)
     }
 

@@ -21,6 +21,7 @@ use crate::domain::collectives::request::{
     RequestSwitchTree, ReserveEntries, SetConstants, SetQuota, ViewConstants,
 };
 use crate::domain::collectives::snapshot::CollectiveSnapshot;
+use crate::domain::collectives::usage::EntryUsage;
 use crate::domain::route_terms::{ReportNumber, Router};
 use crate::domain::shares::AskedShare;
 use crate::domain::topology::NextTopology;
@@ -203,7 +204,7 @@ pub(crate) struct ReportTrees {
     pub(crate) missing: Vec<u32>,
 }
 
-/// Shows the holders of entries and trees.
+/// Copies the holders of entries, reservations and quotas.
 #[derive(Debug)]
 pub(crate) struct ViewUsage;
 
@@ -307,7 +308,7 @@ write_requests! {
         state.route_terms.check(this.term)?;
         Ok(state.records.collectives.programmed(this.revision, this.missing)?)
     };
-    ViewUsage => v1::GetEntryUsageResponse: |_this, state, writes| {
+    ViewUsage => EntryUsage: |_this, state, writes| {
         follow_fabric(state, writes);
         Ok(state.collectives.usage())
     };

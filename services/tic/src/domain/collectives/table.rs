@@ -38,7 +38,7 @@ pub(super) struct CollectiveTable {
     /// The fabric as it is without faults.
     intact: Arc<Fabric>,
     items: BTreeMap<String, Item>,
-    names: BTreeMap<CollectiveId, String>,
+    names: BTreeMap<CollectiveId, Arc<str>>,
     /// The collectives of each group.
     of_groups: BTreeSet<(u64, CollectiveId)>,
     /// By group: the collective that a member has asked for.
@@ -164,7 +164,7 @@ impl CollectiveTable {
 
     fn insert(&mut self, name: &str, item: Item) {
         self.before.item(name, &self.items);
-        self.names.insert(item.id, name.to_owned());
+        self.names.insert(item.id, Arc::from(name));
         self.of_groups.insert((item.gn, item.id));
         if item.requested {
             self.requested.insert(item.gn, name.to_owned());
@@ -256,7 +256,7 @@ impl CollectiveTable {
     }
 
     fn named<'a>(&self, ids: impl IntoIterator<Item = &'a CollectiveId>) -> Vec<String> {
-        ids.into_iter().filter_map(|id| self.names.get(id)).cloned().collect()
+        ids.into_iter().filter_map(|id| self.names.get(id)).map(|name| name.to_string()).collect()
     }
 
     /// The failures that all collectives have followed.

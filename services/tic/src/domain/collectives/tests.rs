@@ -6,6 +6,7 @@ use fabricast_groups::ids::{Epoch, Gn, Moment, Pn, Revision};
 use fabricast_groups::names::{EndpointName, GroupName, NodeName, ProcessName};
 use fabricast_groups::record::{GroupRecord, MemberRecord};
 use fabricast_groups::tree::TreeShape;
+use fabricast_proto::v1;
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{EndpointId, Mgid};
 
@@ -37,7 +38,7 @@ pub(super) fn entries(account: &str, job: usize, entries: u16) -> JobEntries {
 }
 
 fn holders(allocations: &CollectiveAllocations) -> Vec<(String, String)> {
-    let reservations = allocations.usage().reservations.into_iter();
+    let reservations = allocations.usage().wire().reservations.into_iter();
     let holders = reservations.filter_map(|one| one.holder);
     holders.map(|one| (one.tenant, one.job.unwrap_or_default())).collect()
 }
@@ -245,12 +246,12 @@ fn a_ledger_of_an_earlier_version_is_divided_by_the_next_decision() {
         [0]]],"endpoints":{"1":["h0"]}}"#;
     let texts = Texts::from([(LEDGER.to_owned(), Arc::from(text))]);
     let mut allocations = allocations("one", texts);
-    let before = allocations.usage();
+    let before = allocations.usage().wire();
     assert_eq!((before.quotas.len(), before.reservations[0].endpoints.len()), (1, 1));
     let directory = directory(2);
     allocations.create(&collective("a"), &directory, &mut Puts::new()).unwrap();
     allocations.roll_back();
-    assert_eq!(allocations.usage(), before);
+    assert_eq!(allocations.usage().wire(), before);
     allocations.create(&collective("a"), &directory, &mut Puts::new()).unwrap();
     allocations.committed();
     let keys: Vec<&str> = allocations.durable.keys().map(String::as_str).collect();
@@ -262,7 +263,7 @@ fn a_ledger_of_an_earlier_version_is_divided_by_the_next_decision() {
     // Also on another topology, whose endpoints have other numbers.
     for topology in ["one", "two"] {
         let loaded = self::allocations(topology, allocations.durable.clone());
-        let usage = loaded.usage();
+        let usage = loaded.usage().wire();
         assert_eq!((&usage.quotas, usage.reservations.len()), (&before.quotas, 1), "{topology}");
         assert_eq!(holders(&loaded), [("physics".to_owned(), "running".to_owned())]);
         assert_eq!(loaded.published.collectives.len(), 1);
@@ -272,6 +273,32 @@ fn a_ledger_of_an_earlier_version_is_divided_by_the_next_decision() {
     assert_eq!(puts.values().filter(|value| value.is_none()).count(), 1);
     allocations.committed();
     assert!(!allocations.durable.contains_key("reservation/1"));
+}
+
+#[test]
+fn a_copy_of_the_usage_stays_as_it_is() {
+    let (mut allocations, directory) = (allocations("one", Texts::new()), directory(8));
+    let mut puts = Puts::new();
+    let empty = allocations.usage();
+    allocations.create(&collective("a"), &directory, &mut puts).unwrap();
+    let id = allocations.reserve_for_job(entries("chemistry", 1, 2), &mut puts).unwrap();
+    let quota = Quota { collectives: Some(9), ..Quota::default() };
+    let holder = HolderName { tenant: "physics".to_owned(), job: None };
+    allocations.set_quota(&SetQuota { holder, quota }, &mut puts).unwrap();
+    let used = allocations.usage();
+    assert!(allocations.release("a", &mut puts) && allocations.cancel(id, &mut puts));
+    assert_eq!(empty.wire(), v1::GetEntryUsageResponse::default());
+    let v1::GetEntryUsageResponse { switches, usages, quotas, reservations } = used.wire();
+    let of_a = |one: &&v1::SwitchHoldings| one.collectives == ["a"];
+    assert!(switches.iter().filter(of_a).count() > 0, "{switches:?}");
+    let names = |one: &v1::CollectiveUsage| {
+        let v1::CollectiveHolder { tenant, job } = one.holder.clone().unwrap();
+        (tenant, job, one.collectives)
+    };
+    let physics = |job: Option<&str>| ("physics".to_owned(), job.map(str::to_owned), 1);
+    assert_eq!(usages.iter().map(names).collect::<Vec<_>>(), [physics(None), physics(Some(""))]);
+    assert_eq!((quotas.len(), &reservations[0].endpoints), (1, &vec!["h0".to_owned()]));
+    assert!(allocations.usage().wire().reservations.is_empty());
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Tenants and jobs: their numbers, reservations and quotas, and the entries that they use.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use fabricast_collectives::{
     Holder, JobId, Owner, Quota, Reservation, ReservationId, ReserveError, TenantId,
 };
-use fabricast_proto::v1;
 use fabricast_topology::Graph;
 
 use super::CollectiveTable;
@@ -14,6 +14,7 @@ use crate::domain::collectives::request::{HolderName, ReserveEntries};
 use crate::domain::collectives::text::{
     QuotaRecord, ReservationRecord, quota_key, reservation_key, to_text,
 };
+use crate::domain::collectives::usage::EntryUsage;
 use crate::domain::collectives::wire;
 
 /// A record that is written or, without a text, deleted.
@@ -108,70 +109,15 @@ impl CollectiveTable {
         reservations.chain(quotas).collect()
     }
 
-    /// The holders of entries, reservations and quotas.
-    pub(in crate::domain::collectives) fn usage(&self, graph: &Graph) -> v1::GetEntryUsageResponse {
-        let nobody = Owner { tenant: TenantId(u64::MAX), job: JobId(u64::MAX) };
-        let has = self.allocator.settings().entries;
-        let mut switches: Vec<v1::SwitchHoldings> = graph
-            .switches()
-            .filter_map(|switch| {
-                let held = self.allocator.holdings(switch);
-                let free = self.allocator.free_entries(switch, nobody);
-                let used = u16::try_from(held.len()).unwrap_or(u16::MAX);
-                let reserved = has.saturating_sub(used).saturating_sub(free);
-                let names = held.iter().filter_map(|one| self.names.get(&one.collective));
-                (used > 0 || reserved > 0).then(|| v1::SwitchHoldings {
-                    switch_name: graph.switch_name(switch).to_owned(),
-                    entries: has.into(),
-                    collectives: names.cloned().collect(),
-                    reserved_entries: reserved.into(),
-                })
-            })
-            .collect();
-        switches.sort_unstable_by(|a, b| a.switch_name.cmp(&b.switch_name));
-        let quotas = self.allocator.quotas().map(|(holder, quota)| v1::CollectiveQuota {
-            holder: Some(wire::holder(&self.ledger, holder)),
-            collectives: quota.collectives,
-            entries: quota.entries,
-            entries_per_switch: quota.entries_per_switch.map(u32::from),
-        });
-        let reservations =
-            self.allocator.reservations().map(|(id, kept)| v1::CollectiveReservation {
-                id: id.0,
-                holder: Some(wire::holder(&self.ledger, kept.holder)),
-                entries: kept.entries.into(),
-                endpoints: kept
-                    .endpoints
-                    .iter()
-                    .map(|one| graph.endpoint_name(*one).to_owned())
-                    .collect(),
-            });
-        v1::GetEntryUsageResponse {
-            switches,
-            usages: self.usages(),
-            quotas: quotas.collect(),
-            reservations: reservations.collect(),
+    /// Copies the holders of entries, reservations and quotas.
+    pub(in crate::domain::collectives) fn usage(&self, graph: &Arc<Graph>) -> EntryUsage {
+        EntryUsage {
+            entries: self.allocator.copy_entries(),
+            entries_per_switch: self.allocator.settings().entries,
+            names: self.names.clone(),
+            ledger: self.ledger.clone(),
+            graph: Arc::clone(graph),
         }
-    }
-
-    fn usages(&self) -> Vec<v1::CollectiveUsage> {
-        let owners = self.items.values().filter_map(|item| {
-            self.allocator.collective(item.id).map(|collective| collective.request.owner)
-        });
-        let mut holders = BTreeSet::new();
-        for owner in owners {
-            holders.insert(Holder::Tenant(owner.tenant));
-            holders.insert(Holder::Job(owner));
-        }
-        let usage = |holder| {
-            let usage = self.allocator.usage(holder);
-            v1::CollectiveUsage {
-                holder: Some(wire::holder(&self.ledger, holder)),
-                collectives: usage.collectives,
-                entries: usage.entries,
-            }
-        };
-        holders.into_iter().map(usage).collect()
     }
 
     /// Forgets the names of all tenants and jobs that have nothing.

@@ -34,7 +34,7 @@ impl Numbers {
 struct View {
     state: AllocatorState,
     texts: BTreeMap<String, Option<String>>,
-    names: BTreeMap<CollectiveId, String>,
+    names: BTreeMap<CollectiveId, Arc<str>>,
     of_groups: BTreeSet<(u64, CollectiveId)>,
     requested: BTreeMap<u64, String>,
     tenants: Vec<Option<String>>,
