@@ -97,7 +97,9 @@ pub struct Directory {
     retired: BTreeMap<Mgid, Revision>,
     jobs: BTreeMap<JobName, Arc<JobRecord>>,
     requests: BTreeMap<u64, RequestRecord>,
-    // Indices: functions of the records above.
+    // Indices and counts: functions of the records above.
+    node_counts: NodeCounts,
+    membership_count: usize,
     names: BTreeMap<GroupName, Gn>,
     mgids: BTreeMap<Mgid, Gn>,
     owners: BTreeMap<EndpointName, NodeName>,
@@ -114,6 +116,17 @@ struct GroupState {
     members: BTreeMap<Pn, Arc<MemberRecord>>,
     processes: BTreeMap<(NodeName, Option<ProcessName>), Pn>, // `None` sorts before all processes of the node
     vacant: BTreeSet<Pn>, // free PNs below the highest taken one
+}
+
+/// Numbers of nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeCounts {
+    /// Nodes that are up.
+    pub up: usize,
+    /// Nodes that have failed.
+    pub failed: usize,
+    /// Drained nodes, in either state.
+    pub drained: usize,
 }
 
 /// Snapshot of a group, its members and their addresses, as of one revision.
@@ -201,6 +214,8 @@ impl Directory {
             job_endpoints: BTreeMap::new(),
             job_groups: BTreeMap::new(),
             request_ids: BTreeMap::new(),
+            node_counts: NodeCounts::default(),
+            membership_count: 0,
         }
     }
 
@@ -262,9 +277,7 @@ impl Directory {
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::NodePut(node) => self.put_node(node),
-            Change::NodeRemoved(name) => {
-                self.nodes.remove(name);
-            }
+            Change::NodeRemoved(name) => self.remove_node(name),
             Change::GroupPut(group) => self.put_group(group),
             Change::GroupDeleted(gn) => self.delete_group(*gn),
             Change::MemberPut(member) => self.put_member(member),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Directory, GroupState};
+use super::{Directory, GroupState, NodeCounts};
 use crate::ids::{Gn, Pn};
 use crate::job::JobRecord;
 use crate::names::{JobName, NodeName, ProcessName};
@@ -11,7 +11,9 @@ use crate::record::{GroupRecord, MemberRecord, NodeRecord, NodeState};
 
 impl Directory {
     pub(super) fn put_node(&mut self, node: &NodeRecord) {
+        self.node_counts.add(node);
         if let Some(before) = self.nodes.insert(node.name.clone(), Arc::new(node.clone())) {
+            self.node_counts.subtract(&before);
             for endpoint in &before.endpoints {
                 if self.owners.get(endpoint) == Some(&node.name) {
                     self.owners.remove(endpoint);
@@ -21,6 +23,12 @@ impl Directory {
         if node.state == NodeState::Up {
             let named = node.endpoints.iter().map(|e| (e.clone(), node.name.clone()));
             self.owners.extend(named);
+        }
+    }
+
+    pub(super) fn remove_node(&mut self, name: &NodeName) {
+        if let Some(node) = self.nodes.remove(name) {
+            self.node_counts.subtract(&node);
         }
     }
 
@@ -77,11 +85,14 @@ impl Directory {
         group.vacant.remove(&member.pn);
         group.processes.insert(process_key(&member.node, &member.process), member.pn);
         group.members.insert(member.pn, Arc::clone(member));
-        self.memberships.entry(member.node.clone()).or_default().insert((member.gn, member.pn));
+        let of_node = self.memberships.entry(member.node.clone()).or_default();
+        self.membership_count += usize::from(of_node.insert((member.gn, member.pn)));
     }
 
     pub(super) fn delete_member(&mut self, member: &MemberRecord) {
-        remove_from(&mut self.memberships, &member.node, &(member.gn, member.pn));
+        let place = (member.gn, member.pn);
+        let was_there = remove_from(&mut self.memberships, &member.node, &place);
+        self.membership_count -= usize::from(was_there);
         let Some(group) = self.groups.get_mut(&member.gn) else { return };
         group.members.remove(&member.pn);
         group.vacant.insert(member.pn);
@@ -124,11 +135,31 @@ fn process_key(node: &NodeName, process: &ProcessName) -> (NodeName, Option<Proc
     (node.clone(), Some(process.clone()))
 }
 
-fn remove_from<K: Ord, V: Ord>(index: &mut BTreeMap<K, BTreeSet<V>>, key: &K, value: &V) {
-    if let Some(values) = index.get_mut(key) {
-        values.remove(value);
-        if values.is_empty() {
-            index.remove(key);
+/// Returns whether the value was there.
+fn remove_from<K: Ord, V: Ord>(index: &mut BTreeMap<K, BTreeSet<V>>, key: &K, value: &V) -> bool {
+    let Some(values) = index.get_mut(key) else { return false };
+    let was_there = values.remove(value);
+    if values.is_empty() {
+        index.remove(key);
+    }
+    was_there
+}
+
+impl NodeCounts {
+    fn add(&mut self, node: &NodeRecord) {
+        *self.of_state(node.state) += 1;
+        self.drained += usize::from(node.drained);
+    }
+
+    fn subtract(&mut self, node: &NodeRecord) {
+        *self.of_state(node.state) -= 1;
+        self.drained -= usize::from(node.drained);
+    }
+
+    fn of_state(&mut self, state: NodeState) -> &mut usize {
+        match state {
+            NodeState::Up => &mut self.up,
+            NodeState::Failed => &mut self.failed,
         }
     }
 }

@@ -7,7 +7,7 @@ use fabricast_topology::Mgid;
 
 use super::draft::{check_mgid, check_unused_mgid};
 use super::requests::{job_subject, remembered, reused};
-use super::{Directory, GroupSnapshot, HostedGroup, Limits, MemberView, Verdict};
+use super::{Directory, GroupSnapshot, HostedGroup, Limits, MemberView, NodeCounts, Verdict};
 use crate::Refusal;
 use crate::ids::{Gn, Incarnation, Revision};
 use crate::job::JobRecord;
@@ -66,9 +66,14 @@ impl Directory {
         self.groups.len()
     }
 
-    /// Returns the number of memberships in all groups. Cost: O(n) in the nodes.
+    /// Returns the number of memberships in all groups.
     pub fn membership_count(&self) -> usize {
-        self.memberships.values().map(BTreeSet::len).sum()
+        self.membership_count
+    }
+
+    /// Returns the numbers of nodes.
+    pub fn node_counts(&self) -> NodeCounts {
+        self.node_counts
     }
 
     /// Returns the members of a group, ascending by PN; none if there is no such group.

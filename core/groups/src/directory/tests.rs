@@ -111,12 +111,27 @@ impl Tic {
             }
         }
         self.check_copies();
+        self.check_counts();
         assert_eq!(mgids.len(), directory.mgids.len(), "DIR-3");
         assert!(mgids.iter().all(|mgid| !directory.retired.contains_key(mgid)), "DIR-3");
     }
 }
 
 impl Tic {
+    /// The counts that are kept are those of all records.
+    fn check_counts(&self) {
+        let directory = &self.directory;
+        let nodes = || directory.nodes.values();
+        let counts = NodeCounts {
+            up: nodes().filter(|node| node.state == NodeState::Up).count(),
+            failed: nodes().filter(|node| node.state == NodeState::Failed).count(),
+            drained: nodes().filter(|node| node.drained).count(),
+        };
+        assert_eq!(directory.node_counts(), counts);
+        let members: usize = directory.groups.values().map(|group| group.members.len()).sum();
+        assert_eq!(directory.membership_count(), members);
+    }
+
     fn check_copies(&self) {
         let copy = self.directory.copy();
         let nodes: Vec<&NodeRecord> = copy.nodes().iter().map(Arc::as_ref).collect();
@@ -420,6 +435,7 @@ fn a_drained_node_hosts_no_agent_while_another_can() {
     let mut tic = Tic::with_nodes(3);
     let drain = |node, drained| Command::DrainNode { node: node_name(node), drained };
     tic.run(&drain(0, true)).unwrap();
+    assert_eq!(tic.directory.node_counts(), NodeCounts { up: 3, failed: 0, drained: 1 });
     for node in [2, 0, 1] {
         tic.join("g", node, "p");
     }
