@@ -30,21 +30,21 @@
 mod blocks;
 mod deadlines;
 mod disruption;
+mod follow;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::detector::{Detector, DetectorConfig, DetectorOutput, Health, Policy};
-use crate::directory::Directory;
 use crate::ids::{Incarnation, Moment};
 use crate::names::NodeName;
-use crate::record::NodeState;
 use blocks::BlockHolds;
 use deadlines::ReportDeadlines;
 use disruption::Disruption;
 
 pub use blocks::Blocks;
 pub use deadlines::UNTOLD;
+pub use follow::{NodeLookup, affected_lives};
 
 /// Most nodes that are suspected at one time because their reports are overdue. If all nodes are
 /// cut off at once, more probes would show nothing more.
@@ -156,29 +156,6 @@ impl NodeWatch {
         self.start_over(now);
     }
 
-    /// Watches the hosts of group agents and the suspected nodes with the detector, and no others.
-    /// Cost: the hosts.
-    pub fn follow_hosts(&mut self, now: Moment, directory: &Directory) {
-        let life = |node: &NodeName| Some((node.clone(), directory.node(node)?.incarnation));
-        let hosts: BTreeSet<NodeIncarnation> =
-            directory.hosts().filter_map(|(node, _)| life(node)).collect();
-        self.suspects.retain(|suspect| !hosts.contains(suspect) && is_up(directory, suspect));
-        self.disruption.keep(|life| is_up(directory, life));
-        self.block_holds.kept.retain(|life, _| is_up(directory, life));
-        let gone =
-            |life: &&NodeIncarnation| !hosts.contains(*life) && !self.suspects.contains(*life);
-        let gone: Vec<NodeIncarnation> = self.detector.peers().filter(gone).cloned().collect();
-        for life in gone {
-            self.disruption.release(&life);
-            self.detector.unwatch(&life);
-        }
-        for life in hosts {
-            if self.detector.health(&life).is_none() {
-                self.detector.watch(life, now);
-            }
-        }
-    }
-
     /// Returns how many nodes are kept only because too many are silent at once, in all or in their
     /// block.
     pub fn held(&self) -> usize {
@@ -210,18 +187,18 @@ impl NodeWatch {
     }
 
     /// Records that a group agent cannot reach a node.
-    pub fn reported(&mut self, now: Moment, life: &NodeIncarnation, directory: &Directory) {
+    pub fn reported(&mut self, now: Moment, life: &NodeIncarnation, directory: &impl NodeLookup) {
         self.accuse(now, life, directory, Cause::Reported);
     }
 
     /// Records that none of a node's ports is up any more.
-    pub fn ports_down(&mut self, now: Moment, life: &NodeIncarnation, directory: &Directory) {
+    pub fn ports_down(&mut self, now: Moment, life: &NodeIncarnation, directory: &impl NodeLookup) {
         self.accuse(now, life, directory, Cause::PortsDown);
     }
 
     /// Probes a node that may have failed, for instance because some of its ports are down.
-    pub fn doubt(&mut self, now: Moment, life: &NodeIncarnation, directory: &Directory) {
-        if !is_up(directory, life) {
+    pub fn doubt(&mut self, now: Moment, life: &NodeIncarnation, directory: &impl NodeLookup) {
+        if !directory.is_up(life) {
             return; // expelled already, or back in a newer life
         }
         if self.detector.health(life).is_none() {
@@ -232,7 +209,13 @@ impl NodeWatch {
     }
 
     /// Applies the policy of an accusation.
-    fn accuse(&mut self, now: Moment, life: &NodeIncarnation, directory: &Directory, cause: Cause) {
+    fn accuse(
+        &mut self,
+        now: Moment,
+        life: &NodeIncarnation,
+        directory: &impl NodeLookup,
+        cause: Cause,
+    ) {
         let policy = match cause {
             Cause::Reported => self.config.on_report,
             Cause::PortsDown => self.config.on_ports_down,
@@ -241,7 +224,7 @@ impl NodeWatch {
         match policy {
             Policy::ExpelAtOnce if self.disruption.lasts => self.doubt(now, life, directory),
             Policy::Probe => self.doubt(now, life, directory),
-            Policy::ExpelAtOnce if is_up(directory, life) => {
+            Policy::ExpelAtOnce if directory.is_up(life) => {
                 self.output.push_back(WatchOutput::Expel { life: life.clone(), cause });
             }
             Policy::ExpelAtOnce => {}
@@ -298,7 +281,7 @@ impl NodeWatch {
     }
 
     /// Handles everything that is due at `now`.
-    pub fn poll(&mut self, now: Moment, directory: &Directory) {
+    pub fn poll(&mut self, now: Moment, directory: &impl NodeLookup) {
         self.detector.poll(now);
         self.doubt_overdue(now, directory);
         self.take_verdicts();
@@ -330,10 +313,10 @@ impl NodeWatch {
 
     /// Probes the nodes in no group whose reports are overdue, unless too many are known to be
     /// silent.
-    fn doubt_overdue(&mut self, now: Moment, directory: &Directory) {
+    fn doubt_overdue(&mut self, now: Moment, directory: &impl NodeLookup) {
         while let Some(life) = self.deadlines.pop_overdue(now, self.grace()) {
-            let is_member = directory.memberships(&life.0).next().is_some();
-            if !is_up(directory, &life) {
+            let is_member = directory.is_member(&life.0);
+            if !directory.is_up(&life) {
                 self.deadlines.forget(&life);
             } else if !is_member
                 && self.detector.health(&life).is_none()
@@ -386,7 +369,7 @@ impl NodeWatch {
     }
 
     /// Probes nodes that are not watched here, to learn whether they answer.
-    fn probe_others(&mut self, now: Moment, directory: &Directory, silent: usize) {
+    fn probe_others(&mut self, now: Moment, directory: &impl NodeLookup, silent: usize) {
         let is_other = |life: &NodeIncarnation| {
             self.detector.health(life).is_none() && !self.disruption.answered.contains_key(life)
         };
@@ -408,18 +391,12 @@ impl NodeWatch {
     }
 }
 
-fn is_up(directory: &Directory, (node, incarnation): &NodeIncarnation) -> bool {
-    directory
-        .node(node)
-        .is_some_and(|node| node.state == NodeState::Up && node.incarnation == *incarnation)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::command::{Command, RegisterNode};
     use crate::detector::Probing;
-    use crate::directory::Limits;
+    use crate::directory::{Directory, Limits};
     use crate::names::{Address, EndpointName};
 
     const PROBING: Probing = Probing { timeout: Duration::from_secs(1), attempts: 2 };

@@ -20,6 +20,8 @@ use crate::writer::requests::Own;
 
 /// Time between two looks at the jobs; the shortest lease is as long.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// Jobs that are looked at while the records are kept as they are.
+const PIECE: usize = 1_024;
 /// Records that the end of a job changes in one decision, unless one group has more.
 const ENDS: usize = 4_096;
 
@@ -92,19 +94,28 @@ impl JobExpiry {
         now: Moment,
         were_ending: &BTreeSet<JobName>,
     ) -> (Vec<JobName>, BTreeSet<JobName>) {
-        self.records.read(|directory| {
-            let (mut due, mut ending) = (Vec::new(), BTreeSet::new());
-            for job in directory.jobs_after(None) {
-                let Some(share) = &job.share else { continue };
-                let is_expired = share.expires.is_some_and(|expires| expires <= now);
-                if is_expired || (share.ending && were_ending.contains(&job.name)) {
-                    due.push(job.name.clone());
-                } else if share.ending {
-                    ending.insert(job.name.clone());
+        let (mut due, mut ending) = (Vec::new(), BTreeSet::new());
+        let mut after: Option<JobName> = None;
+        loop {
+            let last = self.records.read(|directory| {
+                let mut last = None;
+                for job in directory.jobs_after(after.as_ref()).take(PIECE) {
+                    last = Some(&job.name);
+                    let Some(share) = &job.share else { continue };
+                    let is_expired = share.expires.is_some_and(|expires| expires <= now);
+                    if is_expired || (share.ending && were_ending.contains(&job.name)) {
+                        due.push(job.name.clone());
+                    } else if share.ending {
+                        ending.insert(job.name.clone());
+                    }
                 }
+                last.cloned()
+            });
+            if last.is_none() {
+                return (due, ending);
             }
-            (due, ending)
-        })
+            after = last;
+        }
     }
 
     async fn release(&self, job: JobName) {
@@ -116,6 +127,73 @@ impl JobExpiry {
             Err(WriteError::Directory(Refusal::UnknownJob { .. })) => {}
             // It is tried again, here or in the next term.
             Err(error) => tracing::info!(%job, %error, "job not released yet"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricast_groups::directory::{Directory, Limits};
+    use fabricast_groups::job::{JobRecord, JobShare};
+    use fabricast_groups::record::Change;
+    use fabricast_groups::token::JobToken;
+    use fabricast_routing::EngineOptions;
+    use fabricast_topology::TableKind;
+
+    use super::*;
+    use crate::domain::elements::FailedElements;
+    use crate::domain::topology::{TopologySnapshot, TopologySource};
+    use crate::records::watchers::Watchers;
+
+    fn records(jobs: impl Iterator<Item = JobRecord>) -> Arc<Records> {
+        let options = EngineOptions::new(2, TableKind::PerPort);
+        let topology = TopologySnapshot::new(&TopologySource::Discovered, None, options);
+        let mut directory = Directory::new(Limits::default());
+        jobs.for_each(|job| directory.apply(&Change::JobPut(job)));
+        let failed = FailedElements::load(&topology.graph, Vec::new());
+        Arc::new(Records::new(&topology, directory, failed, Watchers::new(1, 1)))
+    }
+
+    #[test]
+    fn all_jobs_are_looked_at_however_many_there_are() {
+        let share = JobShare {
+            user: None,
+            account: None,
+            groups: 1,
+            aggregation_entries: 0,
+            reservation: None,
+            steps: 1,
+            token: JobToken::new(&"t".repeat(32)).unwrap().hash(),
+            ends: None,
+            expires: None,
+            ending: false,
+        };
+        let name = |number: usize| JobName::new(&format!("j{number:05}")).unwrap();
+        let job = |number: usize| {
+            let expires = (number.is_multiple_of(2)).then_some(Moment(number as u64));
+            let share = JobShare { expires, ending: number.is_multiple_of(3), ..share.clone() };
+            JobRecord {
+                name: name(number),
+                class: None,
+                nodes: Vec::new(),
+                created: Moment(0),
+                revision: Revision(1),
+                share: Some(share).filter(|_| !number.is_multiple_of(5)),
+            }
+        };
+        for count in [0, 1, PIECE, 2 * PIECE + 1] {
+            let (queue, _receiver) = WriterQueue::open(1);
+            let expiry = JobExpiry::new(records((0..count).map(job)), queue);
+            let with_share = || (0..count).filter(|number| !number.is_multiple_of(5));
+            let is_expired = |number: &usize| number.is_multiple_of(2) && *number <= PIECE;
+            let (due, ending) = expiry.due(Moment(PIECE as u64), &BTreeSet::new());
+            assert_eq!(due, with_share().filter(is_expired).map(name).collect::<Vec<_>>());
+            let is_ending = |number: &usize| number.is_multiple_of(3) && !is_expired(number);
+            let expected: BTreeSet<JobName> = with_share().filter(is_ending).map(name).collect();
+            assert_eq!(ending, expected);
+            let (due, left) = expiry.due(Moment(0), &ending);
+            assert!(due.iter().all(|job| ending.contains(job)) && due.len() == ending.len());
+            assert!(left.is_disjoint(&ending));
         }
     }
 }

@@ -69,7 +69,7 @@ impl Liveness {
     ) -> Self {
         // A node that was cut off before is probed, not expelled: it may have been expelled for
         // that already, and have come back.
-        inbox.hosts_changed();
+        inbox.all_changed();
         let nodes = records.nodes_up();
         let CutOff { mut some, all } = records.cut_off();
         some.extend(all);
@@ -123,28 +123,30 @@ impl Liveness {
 
     fn read_inbox(&mut self) {
         let now = self.now();
-        let Pending { registered, heard, reported, cut_off, hosts_changed } = self.inbox.take();
-        let watch = &mut self.watch;
+        let Pending { registered, heard, reported, cut_off, changed, all_changed } =
+            self.inbox.take();
+        let (watch, records) = (&mut self.watch, &*self.records);
         for life in registered {
             watch.expect_report(now, &life);
         }
         for (life, next) in heard {
             watch.heard(now, &life, next);
         }
-        self.records.read(|directory| {
-            if hosts_changed {
-                watch.follow_hosts(now, directory);
-            }
-            for life in reported {
-                watch.reported(now, &life, directory);
-            }
-            for life in cut_off.some {
-                watch.doubt(now, &life, directory);
-            }
-            for life in cut_off.all {
-                watch.ports_down(now, &life, directory);
-            }
-        });
+        if all_changed {
+            watch.follow_hosts(now, records);
+        }
+        for life in changed {
+            watch.follow(now, &life, records);
+        }
+        for life in reported {
+            watch.reported(now, &life, records);
+        }
+        for life in cut_off.some {
+            watch.doubt(now, &life, records);
+        }
+        for life in cut_off.all {
+            watch.ports_down(now, &life, records);
+        }
     }
 
     /// Advances the time of the watch and carries out what it decides.
@@ -157,7 +159,7 @@ impl Liveness {
             let elapsed_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
             tracing::warn!(late_ms = elapsed_ms, "this process was paused, liveness starts over");
         }
-        self.records.read(|directory| self.watch.poll(now, directory));
+        self.watch.poll(now, &*self.records);
         self.inbox.contacts.set_silent(self.watch.silent());
         self.note_held();
         while let Some(output) = self.watch.poll_output() {
@@ -220,7 +222,11 @@ impl Liveness {
             Outcome::Probed { life, alive: false, .. } => {
                 tracing::debug!(node = %life.0, "probe not answered");
             }
-            Outcome::Expelled { life } => self.watch.expelled(&life),
+            Outcome::Expelled { life } => {
+                self.watch.expelled(&life);
+                // Also if its expulsion was void.
+                self.watch.follow(self.now(), &life, &*self.records);
+            }
         }
     }
 }

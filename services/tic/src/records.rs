@@ -22,7 +22,7 @@ use fabricast_groups::directory::{Directory, GroupCopy};
 use fabricast_groups::ids::Gn;
 use fabricast_groups::names::{EndpointName, JobName, NodeName};
 use fabricast_groups::record::{Change, GroupRecord, MemberRecord, NodeState};
-use fabricast_groups::watch::NodeIncarnation;
+use fabricast_groups::watch::{NodeIncarnation, NodeLookup, affected_lives};
 use fabricast_proto::v1;
 use fabricast_topology::Graph;
 use fabricast_wire::{encode_group, encode_member, encode_node};
@@ -74,8 +74,8 @@ struct State {
 pub(crate) struct Affected {
     /// Group agents that are now behind.
     pub(crate) hints: BTreeSet<Hint>,
-    /// The set of nodes that host group agents may have changed.
-    pub(crate) hosts: bool,
+    /// Lives of nodes that have begun or ended, or to host group agents.
+    pub(crate) lives: BTreeSet<NodeIncarnation>,
     /// Nodes that have registered a new life.
     pub(crate) nodes: Vec<NodeIncarnation>,
 }
@@ -124,6 +124,7 @@ impl Records {
         let mut affected = Affected::default();
         for change in changes {
             note_affected(directory, change, &mut affected);
+            affected.lives.extend(affected_lives(directory, change));
             directory.apply(change);
         }
         self.job_changes.lock().note(changes);
@@ -286,6 +287,33 @@ impl Records {
     }
 }
 
+/// The records are kept for each look-up alone.
+impl NodeLookup for Records {
+    fn is_up(&self, life: &NodeIncarnation) -> bool {
+        self.read(|directory| directory.is_up(life))
+    }
+
+    fn hosts_agents(&self, life: &NodeIncarnation) -> bool {
+        self.read(|directory| directory.hosts_agents(life))
+    }
+
+    fn is_member(&self, node: &NodeName) -> bool {
+        self.read(|directory| directory.is_member(node))
+    }
+
+    fn first_endpoint(&self, node: &NodeName) -> Option<EndpointName> {
+        self.read(|directory| directory.first_endpoint(node))
+    }
+
+    fn up_after(&self, after: Option<&NodeName>) -> Vec<NodeIncarnation> {
+        self.read(|directory| directory.up_after(after))
+    }
+
+    fn hosts_after(&self, after: Option<&NodeName>) -> Vec<NodeIncarnation> {
+        self.read(|directory| directory.hosts_after(after))
+    }
+}
+
 impl JobChanges {
     fn note(&mut self, changes: &[Change]) {
         let Some(jobs) = &mut self.jobs else { return };
@@ -372,22 +400,19 @@ fn note_affected(directory: &Directory, change: &Change, affected: &mut Affected
             hint(group.agent.as_ref(), group.gn);
             if before != group.agent.as_ref() {
                 hint(before, group.gn);
-                affected.hosts = true;
             }
         }
         Change::GroupDeleted(gn) => {
             hint(directory.group(*gn).and_then(|group| group.agent.as_ref()), *gn);
-            affected.hosts = true;
         }
         Change::NodePut(node) => {
-            affected.hosts = true;
             let before = directory.node(&node.name).map(|node| node.incarnation);
             if node.state == NodeState::Up && before != Some(node.incarnation) {
                 affected.nodes.push((node.name.clone(), node.incarnation));
             }
         }
-        Change::NodeRemoved(_) => affected.hosts = true,
-        Change::MemberPut(_)
+        Change::NodeRemoved(_)
+        | Change::MemberPut(_)
         | Change::MemberDeleted(_)
         | Change::MgidRetired(..)
         | Change::MgidReleased(_)

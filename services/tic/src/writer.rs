@@ -182,8 +182,8 @@ impl Writer {
             records.read(|before| audit::appointed(before, &changes));
             let affected = records.publish(&changes, &spans.watch_origins());
             self.hints.add(affected.hints, spans.origins());
-            if affected.hosts {
-                self.state.liveness.hosts_changed();
+            if !affected.lives.is_empty() {
+                self.state.liveness.changed(affected.lives);
             }
             if !affected.nodes.is_empty() {
                 self.state.liveness.registered(affected.nodes);
@@ -288,7 +288,7 @@ impl Writer {
                 let records = &self.state.records;
                 if loaded.directory.revision() != records.read(Directory::revision) {
                     records.replace(loaded.directory.clone());
-                    self.state.liveness.hosts_changed();
+                    self.state.liveness.all_changed();
                 }
                 self.state.start_over(loaded);
                 self.choices.doubt();

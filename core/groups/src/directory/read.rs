@@ -193,9 +193,10 @@ impl Directory {
         self.retired.keys().copied()
     }
 
-    /// Returns the nodes that host group agents, with the number of groups of each.
-    pub fn hosts(&self) -> impl Iterator<Item = (&NodeName, usize)> {
-        self.hosts.iter().map(|(node, groups)| (node, groups.len()))
+    /// Returns the nodes that host group agents and follow `after` by name.
+    pub fn host_names_after(&self, after: Option<&NodeName>) -> impl Iterator<Item = &NodeName> {
+        let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        self.hosts.range((from, std::ops::Bound::Unbounded)).map(|(node, _)| node)
     }
 
     /// Returns whether a node hosts group agents.

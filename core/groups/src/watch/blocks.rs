@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::follow::NodeLookup;
 use super::{Cause, NodeIncarnation, NodeWatch, WatchOutput, disruption};
 use crate::detector::{DetectorConfig, Health};
-use crate::directory::Directory;
 use crate::ids::Moment;
 use crate::names::EndpointName;
 
@@ -23,8 +23,8 @@ impl FromIterator<(EndpointName, u32)> for Blocks {
 }
 
 impl Blocks {
-    fn of(&self, life: &NodeIncarnation, directory: &Directory) -> Option<u32> {
-        self.0.get(directory.node(&life.0)?.endpoints.first()?).copied()
+    fn of(&self, life: &NodeIncarnation, directory: &impl NodeLookup) -> Option<u32> {
+        self.0.get(&directory.first_endpoint(&life.0)?).copied()
     }
 }
 
@@ -79,7 +79,7 @@ impl BlockHolds {
 impl NodeWatch {
     /// Expels the nodes that have answered no probe, but for those of a block that may be cut off.
     /// Cost: the watched nodes, if there is one; all nodes when a block begins to be silent.
-    pub(super) fn decide_held(&mut self, now: Moment, directory: &Directory) {
+    pub(super) fn decide_held(&mut self, now: Moment, directory: &impl NodeLookup) {
         if self.disruption.held.is_empty() {
             return;
         }
@@ -109,7 +109,7 @@ impl NodeWatch {
     }
 
     /// Blocks of whose known nodes more than allowed are silent.
-    fn cut_off_blocks(&self, directory: &Directory) -> BTreeSet<u32> {
+    fn cut_off_blocks(&self, directory: &impl NodeLookup) -> BTreeSet<u32> {
         if self.config.block_patience.is_zero() {
             return BTreeSet::new();
         }
@@ -130,7 +130,7 @@ impl NodeWatch {
     }
 
     /// Probes the nodes of blocks that are not watched here, to learn whether they answer.
-    fn probe_blocks(&mut self, now: Moment, directory: &Directory, blocks: &BTreeSet<u32>) {
+    fn probe_blocks(&mut self, now: Moment, directory: &impl NodeLookup, blocks: &BTreeSet<u32>) {
         if blocks.is_empty() {
             return;
         }

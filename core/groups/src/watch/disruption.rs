@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::NodeIncarnation;
-use crate::directory::Directory;
+use super::follow::NodeLookup;
 use crate::ids::Moment;
-use crate::record::NodeState;
+use crate::names::NodeName;
 
 #[cfg(test)]
 mod tests;
@@ -44,24 +44,23 @@ impl Disruption {
     pub(super) fn held_count(&self) -> usize {
         self.held.len() + self.again.difference(&self.held).count()
     }
-
-    pub(super) fn keep(&mut self, keeps: impl Fn(&NodeIncarnation) -> bool) {
-        self.held.retain(|life| keeps(life));
-        self.again.retain(|life| keeps(life));
-        self.answered.retain(|life, _| keeps(life));
-    }
 }
 
 /// Chooses nodes to probe, spread evenly over all that are up and that `is_other` accepts: twice as
 /// many as are silent, within bounds.
 pub(super) fn others(
-    directory: &Directory,
+    directory: &impl NodeLookup,
     is_other: impl Fn(&NodeIncarnation) -> bool,
     silent: usize,
 ) -> Vec<NodeIncarnation> {
-    let up = directory.nodes_after(None).filter(|node| node.state == NodeState::Up);
-    let lives = up.map(|node| (node.name.clone(), node.incarnation));
-    let lives: Vec<NodeIncarnation> = lives.filter(|life| is_other(life)).collect();
+    let mut lives: Vec<NodeIncarnation> = Vec::new();
+    let mut after: Option<NodeName> = None;
+    loop {
+        let page = directory.up_after(after.as_ref());
+        let Some((last, _)) = page.last() else { break };
+        after = Some(last.clone());
+        lives.extend(page.into_iter().filter(|life| is_other(life)));
+    }
     let most = (2 * silent).clamp(OTHERS.0, OTHERS.1);
     let step = lives.len().div_ceil(most).max(1);
     lives.into_iter().step_by(step).collect()

@@ -31,7 +31,10 @@ pub(crate) struct Pending {
     pub(crate) heard: BTreeMap<NodeIncarnation, Duration>,
     pub(crate) reported: BTreeSet<NodeIncarnation>,
     pub(crate) cut_off: CutOff,
-    pub(crate) hosts_changed: bool,
+    /// Lives of nodes that have begun or ended, or to host group agents.
+    pub(crate) changed: BTreeSet<NodeIncarnation>,
+    /// All records may be others.
+    pub(crate) all_changed: bool,
 }
 
 /// Nodes whose ports are down.
@@ -71,9 +74,14 @@ impl LivenessInbox {
         }
     }
 
-    /// The set of nodes that host group agents may have changed.
-    pub(crate) fn hosts_changed(&self) {
-        self.put(|pending| pending.hosts_changed = true);
+    /// These lives have begun or ended, or to host group agents.
+    pub(crate) fn changed(&self, lives: BTreeSet<NodeIncarnation>) {
+        self.put(|pending| pending.changed.extend(lives));
+    }
+
+    /// All records may be others.
+    pub(crate) fn all_changed(&self) {
+        self.put(|pending| pending.all_changed = true);
     }
 
     /// Waits for the next report.

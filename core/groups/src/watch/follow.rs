@@ -1,0 +1,143 @@
+//! Follows the records: which nodes are up, and which host group agents.
+
+use std::collections::BTreeSet;
+
+use super::{NodeIncarnation, NodeWatch};
+use crate::directory::Directory;
+use crate::ids::{Gn, Moment};
+use crate::names::{EndpointName, NodeName};
+use crate::record::{Change, NodeState};
+
+#[cfg(test)]
+mod tests;
+
+/// Most nodes of one page.
+const PAGE: usize = 1_024;
+
+/// The records that a [`NodeWatch`] looks up, a little at a time: they may change in between, so
+/// that nobody has to keep them for all that it does.
+pub trait NodeLookup {
+    /// Returns whether a node is up, in this life.
+    fn is_up(&self, life: &NodeIncarnation) -> bool;
+
+    /// Returns whether a node hosts group agents, in this life.
+    fn hosts_agents(&self, life: &NodeIncarnation) -> bool;
+
+    /// Returns whether a node has memberships.
+    fn is_member(&self, node: &NodeName) -> bool;
+
+    /// Returns the first endpoint of a node.
+    fn first_endpoint(&self, node: &NodeName) -> Option<EndpointName>;
+
+    /// Returns a page of the nodes that are up and follow `after` by name; none at their end.
+    fn up_after(&self, after: Option<&NodeName>) -> Vec<NodeIncarnation>;
+
+    /// Returns a page of the nodes that host group agents and follow `after` by name; none at their
+    /// end.
+    fn hosts_after(&self, after: Option<&NodeName>) -> Vec<NodeIncarnation>;
+}
+
+impl NodeLookup for Directory {
+    fn is_up(&self, (node, incarnation): &NodeIncarnation) -> bool {
+        self.node(node)
+            .is_some_and(|node| node.state == NodeState::Up && node.incarnation == *incarnation)
+    }
+
+    fn hosts_agents(&self, (node, incarnation): &NodeIncarnation) -> bool {
+        self.is_host(node) && self.node(node).is_some_and(|node| node.incarnation == *incarnation)
+    }
+
+    fn is_member(&self, node: &NodeName) -> bool {
+        self.memberships(node).next().is_some()
+    }
+
+    fn first_endpoint(&self, node: &NodeName) -> Option<EndpointName> {
+        self.node(node)?.endpoints.first().cloned()
+    }
+
+    fn up_after(&self, after: Option<&NodeName>) -> Vec<NodeIncarnation> {
+        let up = self.nodes_after(after).filter(|node| node.state == NodeState::Up);
+        up.map(|node| (node.name.clone(), node.incarnation)).take(PAGE).collect()
+    }
+
+    fn hosts_after(&self, after: Option<&NodeName>) -> Vec<NodeIncarnation> {
+        let life = |node: &NodeName| Some((node.clone(), self.node(node)?.incarnation));
+        self.host_names_after(after).filter_map(life).take(PAGE).collect()
+    }
+}
+
+/// Returns the lives of nodes that a change is about, for which [`NodeWatch::follow`] is called
+/// once it is made.
+///
+/// - `directory`: the records without the change.
+pub fn affected_lives(directory: &Directory, change: &Change) -> Vec<NodeIncarnation> {
+    let life = |node: &NodeName| Some((node.clone(), directory.node(node)?.incarnation));
+    let agent = |gn: Gn| directory.group(gn)?.agent.as_ref();
+    match change {
+        Change::GroupPut(group) => {
+            let (before, after) = (agent(group.gn), group.agent.as_ref());
+            let changed = before.into_iter().chain(after).filter(|_| before != after);
+            changed.filter_map(life).collect()
+        }
+        Change::GroupDeleted(gn) => agent(*gn).and_then(life).into_iter().collect(),
+        Change::NodePut(node) => {
+            let after = (node.name.clone(), node.incarnation);
+            life(&node.name).into_iter().chain([after]).collect()
+        }
+        Change::NodeRemoved(name) => life(name).into_iter().collect(),
+        Change::MemberPut(_)
+        | Change::MemberDeleted(_)
+        | Change::MgidRetired(..)
+        | Change::MgidReleased(_)
+        | Change::JobPut(_)
+        | Change::JobDeleted(_)
+        | Change::RequestPut(_)
+        | Change::RequestDeleted(_)
+        | Change::NextGnPut(_)
+        | Change::FirstIncarnationPut(_)
+        | Change::RevisionPut(_) => Vec::new(),
+    }
+}
+
+impl NodeWatch {
+    /// Follows a change of the records that is about a life of a node: it is watched with the
+    /// detector if it hosts group agents or is suspected, and only then. Cost: logarithmic.
+    pub fn follow(&mut self, now: Moment, life: &NodeIncarnation, directory: &impl NodeLookup) {
+        let (is_up, is_host) = (directory.is_up(life), directory.hosts_agents(life));
+        if is_host || !is_up {
+            self.suspects.remove(life);
+        }
+        if !is_up {
+            self.disruption.forget(life);
+            self.block_holds.kept.remove(life);
+        }
+        let is_watched = self.detector.health(life).is_some();
+        if is_host && !is_watched {
+            self.detector.watch(life.clone(), now);
+        } else if is_watched && !is_host && !self.suspects.contains(life) {
+            self.disruption.release(life);
+            self.detector.unwatch(life);
+        }
+    }
+
+    /// The same of all nodes, as at the start. Cost: the hosts, and those that it knows.
+    pub fn follow_hosts(&mut self, now: Moment, directory: &impl NodeLookup) {
+        let mut lives = self.known();
+        let mut after: Option<NodeName> = None;
+        loop {
+            let page = directory.hosts_after(after.as_ref());
+            let Some((last, _)) = page.last() else { break };
+            after = Some(last.clone());
+            lives.extend(page);
+        }
+        lives.iter().for_each(|life| self.follow(now, life, directory));
+    }
+
+    /// All lives that it keeps something of, but for deadlines of reports.
+    fn known(&self) -> BTreeSet<NodeIncarnation> {
+        let disruption = &self.disruption;
+        let suspected = self.suspects.iter().chain(&disruption.held).chain(&disruption.again);
+        let kept = disruption.answered.keys().chain(self.block_holds.kept.keys());
+        self.detector.peers().chain(suspected).chain(kept).cloned().collect()
+    }
+}
