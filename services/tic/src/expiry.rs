@@ -170,7 +170,7 @@ mod tests {
         };
         let name = |number: usize| JobName::new(&format!("j{number:05}")).unwrap();
         let job = |number: usize| {
-            let expires = (number.is_multiple_of(2)).then_some(Moment(number as u64));
+            let expires = number.is_multiple_of(2).then_some(Moment(number as u64));
             let share = JobShare { expires, ending: number.is_multiple_of(3), ..share.clone() };
             JobRecord {
                 name: name(number),
