@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use divan::Bencher;
 use fabricast_collectives::{
-    AdapterTree, Allocator, CollectiveId, Demand, Fabric, JobId, Nesting, Operation, Owner,
-    Request, Settings, SizeRange, TenantId,
+    AdapterCost, AdapterTree, Allocator, CollectiveId, CostParameters, Demand, Fabric, JobId,
+    Nesting, NestingSizes, Operation, Owner, Request, Settings, SizeRange, TenantId,
 };
 use fabricast_topology::EndpointId;
 use fabricast_topology::spec::TopologySpec;
@@ -39,6 +39,20 @@ fn hierarchical_tree(bencher: Bencher<'_, '_>, endpoints: u32) {
     let (fabric, endpoints) = fabric(endpoints);
     let nesting = Nesting::of_fabric(&fabric, &endpoints).unwrap();
     bencher.bench_local(|| AdapterTree::hierarchical(&nesting, 32).unwrap());
+}
+
+/// The choice of an adapter tree over processes in no order of places.
+#[divan::bench(args = [40_960], sample_count = 20)]
+fn choose_adapter_shape(bencher: Bencher<'_, '_>, endpoints: u32) {
+    let (fabric, endpoints) = fabric(endpoints);
+    let count = endpoints.len();
+    let scattered: Vec<EndpointId> =
+        (0..count).map(|process| endpoints[process * 7_919 % count]).collect();
+    bencher.bench_local(|| {
+        let sizes = NestingSizes::of_fabric(&fabric, &scattered).unwrap();
+        let parameters = CostParameters::DEFAULT;
+        AdapterCost::new(&parameters, &sizes, Operation::AllReduce, 4_096).cheapest(63)
+    });
 }
 
 /// One collective after another, each of 34 members a column apart, on the fabric of 40 960.

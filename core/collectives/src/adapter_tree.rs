@@ -14,6 +14,7 @@ mod slots;
 use fabricast_topology::{AggregationEntry, AggregationNode, EndpointId};
 use thiserror::Error;
 
+use crate::adapter_shape::AdapterShape;
 use crate::cost::CostParameters;
 use crate::nesting::Nesting;
 use crate::operation::Operation;
@@ -120,13 +121,49 @@ impl AdapterTree {
                 Err(error) => return Err(error),
             }
         }
-        if most == 0 && processes > 1 {
-            return Err(TreeError::NoChildren);
+        Self::of_shape(nesting, AdapterShape::KAry { width: most }, most)
+    }
+
+    /// Builds the tree of a shape whose nodes have at most `most` children. Processes are in the
+    /// order of their groups. If a node would have more, the tree is narrower: k-ary of `most`
+    /// children if no other is narrow enough.
+    ///
+    /// Cost: that of [`AdapterTree::within`] for a hierarchical tree, else O(P log P).
+    ///
+    /// # Errors
+    ///
+    /// [`TreeError::NoChildren`] if `most` is 0 and there are several processes.
+    pub fn of_shape(nesting: &Nesting, shape: AdapterShape, most: u32) -> Result<Self, TreeError> {
+        let processes = nesting.processes();
+        match shape {
+            AdapterShape::KAry { .. } if most == 0 && processes > 1 => Err(TreeError::NoChildren),
+            AdapterShape::KAry { width } => {
+                let width = width.clamp(1, most.max(1));
+                let parent = |at: u32| at.checked_sub(1).map_or(NONE, |below| below / width);
+                Self::along(nesting, parent)
+            }
+            AdapterShape::KNomial { width } => {
+                let fits = |width: &u32| hierarchical::nomial_degree(processes, *width) <= most;
+                match (2..=width.clamp(2, processes.max(2))).rev().find(fits) {
+                    Some(width) => Self::along(nesting, |at| nomial_parent(at, width)),
+                    None => Self::of_shape(nesting, AdapterShape::KAry { width: most }, most),
+                }
+            }
+            AdapterShape::Hierarchical { width } => Self::within(nesting, width, most),
         }
+    }
+
+    /// Builds the tree of processes in the order of their groups.
+    ///
+    /// - `parent`: the place in this order of the parent of a place, a lower one, or [`NONE`].
+    fn along(nesting: &Nesting, parent: impl Fn(u32) -> u32) -> Result<Self, TreeError> {
         let order = nesting.order();
         let mut parents = vec![NONE; order.len()];
-        for (at, process) in (0_u32..).zip(order).skip(1) {
-            parents[*process as usize] = order[((at - 1) / most) as usize];
+        for (at, process) in (0_u32..).zip(order) {
+            let above = parent(at);
+            if above != NONE {
+                parents[*process as usize] = order[above as usize];
+            }
         }
         Self::new(parents, order.to_vec())
     }

@@ -82,6 +82,12 @@ pub enum ParametersError {
         /// Its value.
         value: String,
     },
+    /// Bytes take no time, so that no size would change a tree.
+    #[error("{field} is 0, which must be more than 0: else no size would change a tree")]
+    NoTime {
+        /// Name of the field.
+        field: &'static str,
+    },
 }
 
 /// Dimensions of a tree that determine its cost.
@@ -136,6 +142,17 @@ impl CostParameters {
             range(term.field(), parameters.get(term))?;
         }
         Ok(parameters)
+    }
+
+    /// Returns the parameters if bytes take time, to store and to reduce.
+    ///
+    /// # Errors
+    ///
+    /// [`ParametersError::NoTime`] with the first field that is 0.
+    pub fn with_time_for_bytes(self) -> Result<Self, ParametersError> {
+        let mut terms = [Term::Store, Term::Reduce].into_iter();
+        let free = terms.find(|term| self.get(*term) <= 0.0);
+        free.map_or(Ok(self), |term| Err(ParametersError::NoTime { field: term.field() }))
     }
 
     /// Makes the parameters of a fabric where nothing takes time.
@@ -267,6 +284,21 @@ mod tests {
     fn one_process_needs_no_tree() {
         let shape = WITH_BYTES.complete(TreeKind::Adapter, 1, 8);
         assert!(WITH_BYTES.aggregate_us(&shape, Operation::AllReduce, 8).abs() < 1e-12);
+    }
+
+    #[test]
+    fn bytes_that_take_no_time_are_named() {
+        let refused =
+            |parameters: CostParameters| parameters.with_time_for_bytes().unwrap_err().to_string();
+        let free = CostParameters { reduce_us_per_byte: 0.0, ..WITH_BYTES };
+        assert_eq!(
+            refused(free),
+            "reduce_us_per_byte is 0, which must be more than 0: else no size would change a tree"
+        );
+        assert!(refused(CostParameters::PAPER).starts_with("store_us_per_byte"));
+        for parameters in [WITH_BYTES, CostParameters::DEFAULT] {
+            assert_eq!(parameters.with_time_for_bytes(), Ok(parameters));
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! In a fat tree, links lead upwards and downwards. In any other fabric, such as a dragonfly, all
 //! switches are on level 0, and every link leads both ways.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Peer, Place, PortId, SwitchId};
@@ -21,6 +21,8 @@ pub struct Fabric {
     levels: Vec<u8>,
     /// By switch: the lowest switch of its cluster; of a fat tree, which has midplanes, empty.
     clusters: Vec<u32>,
+    /// Hops from the first switch to the farthest; of a fat tree, whose levels say more, 0.
+    reach: u32,
     /// By port: true if packets pass.
     live: Vec<bool>,
     /// By switch: index of its first entry in `up`, with one more at the end.
@@ -60,9 +62,11 @@ impl Fabric {
             first_up.push(u32::try_from(up.len()).expect("ports have 32-bit numbers"));
         }
         let clusters = if fat_tree.is_some() { Vec::new() } else { clusters(&graph) };
+        let reach = if fat_tree.is_some() { 0 } else { reach(&graph) };
         let live = vec![false; graph.port_count()];
+        let faults = Faults::new();
         let mut fabric =
-            Self { graph, fat_tree, faults: Faults::new(), levels, clusters, live, first_up, up };
+            Self { graph, fat_tree, faults, levels, clusters, reach, live, first_up, up };
         fabric.set_faults(Faults::new());
         fabric
     }
@@ -90,6 +94,13 @@ impl Fabric {
     /// that are linked with one another rather than with others, as the group of a dragonfly.
     pub(crate) fn cluster_of(&self, switch: SwitchId) -> u32 {
         self.clusters.get(switch.index()).copied().unwrap_or(switch.0)
+    }
+
+    /// Returns the hops from the first switch to the farthest, in a fabric that is no fat tree: of
+    /// one that looks the same from everywhere, such as a dragonfly or torus, the most between any
+    /// two switches.
+    pub(crate) fn reach(&self) -> u32 {
+        self.reach
     }
 
     /// Returns whether every switch has at most one way down to each leaf switch, apart from
@@ -209,4 +220,28 @@ fn clusters(graph: &Graph) -> Vec<u32> {
         }
     }
     cluster
+}
+
+/// Returns the hops from the first switch to the farthest that it reaches.
+fn reach(graph: &Graph) -> u32 {
+    let hops = graph.switches().next().map(|first| hops_from(graph, first)).unwrap_or_default();
+    hops.into_iter().filter(|hops| *hops != u32::MAX).max().unwrap_or(0)
+}
+
+/// Returns the hops from a switch to each, by switch; `u32::MAX` for those that it does not reach.
+pub(crate) fn hops_from(graph: &Graph, first: SwitchId) -> Vec<u32> {
+    let mut hops = vec![u32::MAX; graph.switch_count()];
+    hops[first.index()] = 0;
+    let mut queue = VecDeque::from([first]);
+    while let Some(switch) = queue.pop_front() {
+        for port in graph.ports(switch) {
+            let Peer::Switch(peer) = graph.peer(port) else { continue };
+            let other = graph.switch_of(peer);
+            if hops[other.index()] == u32::MAX {
+                hops[other.index()] = hops[switch.index()] + 1;
+                queue.push_back(other);
+            }
+        }
+    }
+    hops
 }

@@ -10,6 +10,7 @@
 //! of tree an operation of some size should run on.
 //!
 //! [`AdapterTree`] builds adapter trees over processes that a [`Nesting`] groups by where they are.
+//! [`AdapterCost`] chooses their shape from the sizes of these groups alone.
 //!
 //! [`choose_shape`] chooses the tree over a group's members, which the message layer uses where no
 //! switch combines.
@@ -23,6 +24,7 @@
 //! Nothing here reads a file, a clock or a random number: values in, values out.
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod adapter_shape;
 mod adapter_tree;
 mod allocator;
 mod choice;
@@ -37,6 +39,7 @@ mod survey;
 mod switch_tree;
 mod width;
 
+pub use adapter_shape::{AdapterCost, AdapterShape};
 pub use adapter_tree::{AdapterTree, Crossing, TreeError};
 pub use allocator::{
     Allocator, AllocatorState, Collective, CollectiveId, Demand, EntryLedger, Fallback,
@@ -50,7 +53,7 @@ pub use fabric::Fabric;
 pub use fit::{Fit, FitError, fit, fit_with_defaults};
 pub use measurement::{Measurement, MeasurementError, read_measurements, read_measurements_csv};
 pub use member_tree::{ShapeInputs, choose_shape, shape_us};
-pub use nesting::{Division, Nesting, NestingError};
+pub use nesting::{Division, Nesting, NestingError, NestingSizes};
 pub use operation::{Operation, TreeKind};
 pub use survey::{Method, Survey, survey};
 pub use switch_tree::{

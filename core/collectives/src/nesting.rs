@@ -3,12 +3,16 @@
 //! Two processes of an inner group are closer than two of an outer one; a tree that follows the
 //! groups sends few packets over long paths.
 
-use std::collections::VecDeque;
+mod sizes;
 
-use fabricast_topology::{EndpointId, Graph, Peer, SwitchId};
+use fabricast_topology::{EndpointId, Graph, SwitchId};
 use thiserror::Error;
 
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, hops_from};
+pub use sizes::NestingSizes;
+
+/// Levels of groups that a fabric has at most, without the group of all.
+const LEVELS: usize = 4;
 
 /// Nested groups of processes, numbered from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,31 +81,14 @@ impl Nesting {
     ///
     /// [`NestingError::Empty`], [`NestingError::NotConnected`].
     pub fn of_fabric(fabric: &Fabric, processes: &[EndpointId]) -> Result<Self, NestingError> {
-        let graph = fabric.graph();
-        let mut keys = [const { Vec::new() }; 4];
-        for (process, endpoint) in processes.iter().copied().enumerate() {
-            let known = endpoint.index() < graph.endpoint_count();
-            let place = known.then(|| place(fabric, endpoint)).flatten();
-            let place = place.ok_or_else(|| NestingError::NotConnected {
-                process,
-                endpoint: if known {
-                    graph.endpoint_name(endpoint).to_owned()
-                } else {
-                    format!("endpoint #{}", endpoint.0)
-                },
-            })?;
-            keys.iter_mut().zip(place).for_each(|(keys, key)| keys.push(key));
-        }
-        // Links on a level: two to a leaf switch and back, two more for every level further up.
-        // Without a fat tree a cluster is one link wide.
-        let (links, outer_links) = match fabric.fat_tree() {
-            Some(tree) => ([0, 2, 4, 6], 2 * tree.params().levels),
-            None => ([0, 2, 3, 0], 2 + farthest_from_first(graph, &keys[1])),
+        let PlaceKeys { columns, links, levels } = PlaceKeys::of_fabric(fabric, processes)?;
+        let outer_links = match fabric.fat_tree() {
+            Some(_) => 2 * levels,
+            None => 2 + farthest_from_first(fabric.graph(), &columns[1]),
         };
-        let levels = fabric.fat_tree().map_or(3, |tree| tree.params().levels);
         let divisions: Vec<Division<'_>> = (0..levels)
             .zip(links)
-            .zip(&keys)
+            .zip(&columns)
             .map(|((_, links), keys)| Division { links, keys })
             .collect();
         let processes = u32::try_from(processes.len()).expect("fewer than 2^32 processes");
@@ -190,9 +177,46 @@ impl Nesting {
     }
 }
 
+/// Keys of processes by their places in a fabric.
+struct PlaceKeys {
+    /// By level, from the innermost: the key of each process.
+    columns: [Vec<u32>; LEVELS],
+    /// By level: links between two processes of one group that are in different ones further in.
+    links: [u32; LEVELS],
+    /// Number of levels; the columns of further ones have no meaning.
+    levels: u32,
+}
+
+impl PlaceKeys {
+    fn of_fabric(fabric: &Fabric, processes: &[EndpointId]) -> Result<Self, NestingError> {
+        let graph = fabric.graph();
+        let mut columns = [const { Vec::new() }; LEVELS];
+        for (process, endpoint) in processes.iter().copied().enumerate() {
+            let known = endpoint.index() < graph.endpoint_count();
+            let place = known.then(|| place(fabric, endpoint)).flatten();
+            let place = place.ok_or_else(|| NestingError::NotConnected {
+                process,
+                endpoint: if known {
+                    graph.endpoint_name(endpoint).to_owned()
+                } else {
+                    format!("endpoint #{}", endpoint.0)
+                },
+            })?;
+            columns.iter_mut().zip(place).for_each(|(keys, key)| keys.push(key));
+        }
+        // Links on a level: two to a leaf switch and back, two more for every level further up.
+        // Without a fat tree a cluster is one link wide.
+        let (links, levels) = match fabric.fat_tree() {
+            Some(tree) => ([0, 2, 4, 6], tree.params().levels),
+            None => ([0, 2, 3, 0], 3),
+        };
+        Ok(Self { columns, links, levels })
+    }
+}
+
 /// Returns the adapter, leaf switch, midplane and block of an endpoint, or its adapter, switch and
 /// cluster; `None` if it is not connected.
-fn place(fabric: &Fabric, endpoint: EndpointId) -> Option<[u32; 4]> {
+fn place(fabric: &Fabric, endpoint: EndpointId) -> Option<[u32; LEVELS]> {
     let graph = fabric.graph();
     let adapter = graph.adapter_of(endpoint).0;
     if let Some(tree) = fabric.fat_tree() {
@@ -207,19 +231,7 @@ fn place(fabric: &Fabric, endpoint: EndpointId) -> Option<[u32; 4]> {
 /// Returns the hops from the first of some switches to the farthest that it reaches.
 fn farthest_from_first(graph: &Graph, switches: &[u32]) -> u32 {
     let Some(first) = switches.first() else { return 0 };
-    let mut hops = vec![u32::MAX; graph.switch_count()];
-    hops[*first as usize] = 0;
-    let mut queue = VecDeque::from([SwitchId(*first)]);
-    while let Some(switch) = queue.pop_front() {
-        for port in graph.ports(switch) {
-            let Peer::Switch(peer) = graph.peer(port) else { continue };
-            let other = graph.switch_of(peer);
-            if hops[other.index()] == u32::MAX {
-                hops[other.index()] = hops[switch.index()] + 1;
-                queue.push_back(other);
-            }
-        }
-    }
+    let hops = hops_from(graph, SwitchId(*first));
     let reached = switches.iter().map(|switch| hops[*switch as usize]);
     reached.filter(|hops| *hops != u32::MAX).max().unwrap_or(0)
 }

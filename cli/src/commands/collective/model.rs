@@ -82,7 +82,7 @@ pub(in crate::commands) fn parameters(file: Option<&Path>) -> Result<CostParamet
     let Some(file) = file else { return Ok(CostParameters::PAPER) };
     let parsed = CostParameters::parse(&read_text(file)?).map_err(|error| match error {
         ParametersError::Syntax(message) => anyhow::anyhow!(in_one_line(&message)),
-        error @ ParametersError::Range { .. } => error.into(),
+        error @ (ParametersError::Range { .. } | ParametersError::NoTime { .. }) => error.into(),
     });
     Ok(parsed.with_context(|| format!("'{}'", file.display()))?)
 }

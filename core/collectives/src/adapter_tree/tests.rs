@@ -1,10 +1,15 @@
 //! Laws of adapter trees, and the counts that were made for the rebuilt algorithms.
 
+use std::sync::Arc;
+
+use fabricast_topology::spec::TopologySpec;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::nesting::Division;
+use crate::adapter_shape::AdapterCost;
+use crate::fabric::Fabric;
+use crate::nesting::{Division, NestingSizes};
 
 /// Processes in leaf switches in midplanes, each by random keys.
 fn nesting() -> impl Strategy<Value = Nesting> {
@@ -187,4 +192,75 @@ fn of_286_ways_to_part_14_processes_89_gain_a_level_and_22_lose_one() {
         }
     }
     assert_eq!((all, gained, lost), (286, 89, 22));
+}
+
+/// 2 blocks of 2 midplanes of 2 leaf switches of 4 endpoints.
+fn fat_tree() -> Fabric {
+    let text = "kind = 'cn-tn-fat-tree'\nq = 2\nm = 2\np = 1\nk = 2\nw = 2\n\
+                endpoints_per_leaf = 4\n";
+    Fabric::detect(Arc::new(TopologySpec::parse(text).unwrap().generate().unwrap()))
+}
+
+/// The times that a tree takes to reduce, packet by packet and as its shape says.
+fn times_us(places: &[u32], shape: AdapterShape, bytes: u32) -> [f64; 2] {
+    let (fabric, parameters) = (fat_tree(), CostParameters::DEFAULT);
+    let places: Vec<EndpointId> = places.iter().copied().map(EndpointId).collect();
+    let nesting = Nesting::of_fabric(&fabric, &places).unwrap();
+    let sizes = NestingSizes::of_fabric(&fabric, &places).unwrap();
+    let tree = AdapterTree::of_shape(&nesting, shape, u32::MAX).unwrap();
+    check(&tree, nesting.processes());
+    let links = |a, b| nesting.links(a, b);
+    let gathered_us = tree.gather_us(&parameters, Operation::Reduce, bytes, links);
+    let cost = AdapterCost::new(&parameters, &sizes, Operation::Reduce, bytes);
+    [gathered_us, cost.gather_us(shape)]
+}
+
+#[test]
+fn a_full_hierarchical_tree_gathers_as_its_levels_say() {
+    let places: Vec<u32> = (0..32).collect();
+    let [gathered_us, computed_us] = times_us(&places, AdapterShape::Hierarchical { width: 2 }, 99);
+    assert!((gathered_us - computed_us).abs() < 1e-9, "{gathered_us} {computed_us}");
+}
+
+#[test]
+fn full_trees_at_one_leaf_switch_gather_as_their_levels_say() {
+    // Of 4 processes on 4 endpoints, and of 3.
+    let shapes = [AdapterShape::KNomial { width: 2 }, AdapterShape::KAry { width: 2 }];
+    for (shape, places) in shapes.into_iter().zip([&[0, 1, 2, 3][..], &[1, 2, 3][..]]) {
+        let [gathered_us, computed_us] = times_us(places, shape, 99);
+        assert!((gathered_us - computed_us).abs() < 1e-9, "{gathered_us} {computed_us}");
+    }
+}
+
+proptest! {
+    /// AGG-10.
+    #[test]
+    fn no_tree_gathers_longer_than_its_shape_says(
+        places in vec(0..32_u32, 1..120),
+        width in 1..40_u32,
+        bytes in 0..100_000_u32,
+    ) {
+        for shape in [AdapterShape::KAry { width }, AdapterShape::KNomial { width }] {
+            let [gathered_us, computed_us] = times_us(&places, shape, bytes);
+            let most_us = computed_us * (1.0 + 1e-9);
+            prop_assert!(gathered_us <= most_us, "{:?}: {} {}", shape, gathered_us, computed_us);
+        }
+    }
+
+    #[test]
+    fn trees_of_every_shape_keep_to_the_limit_on_children(
+        nesting in nesting(),
+        width in 1..40_u32,
+        most in 1..20_u32,
+    ) {
+        for shape in [
+            AdapterShape::KAry { width },
+            AdapterShape::KNomial { width },
+            AdapterShape::Hierarchical { width },
+        ] {
+            let tree = AdapterTree::of_shape(&nesting, shape, most).unwrap();
+            check(&tree, nesting.processes());
+            prop_assert!(tree.degree() <= most, "{:?}: {}", shape, tree.degree());
+        }
+    }
 }
