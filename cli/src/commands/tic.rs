@@ -1,7 +1,10 @@
 //! `fabricast tic`: one TIC as a process of its own.
 
+use std::path::Path;
+
 use anyhow::{Context, anyhow};
 use clap::Args;
+use fabricast_collectives::CostParameters;
 use fabricast_config::TicConfig;
 use fabricast_tic::{Setup, TopologySource};
 
@@ -28,10 +31,8 @@ impl Run for TicArgs {
             }
             None => TopologySource::Discovered,
         };
-        let parameters = parameters(config.aggregation_parameters.as_deref());
-        let parameters = parameters.map_err(|failure| {
-            Failure::BadConfig(anyhow!("tic.aggregation_parameters: {}", failure.message()))
-        })?;
+        let parameters = config.aggregation_parameters.as_deref().map(tree_constants);
+        let parameters = parameters.transpose()?;
         if self.part.check_config {
             return Ok(());
         }
@@ -48,4 +49,12 @@ impl Run for TicArgs {
             Box::pin(part.serve(following, |stop| app.run(stop))).await
         })
     }
+}
+
+/// Reads the constants that the settings name.
+fn tree_constants(file: &Path) -> Result<CostParameters, Failure> {
+    let bad = |text: String| Failure::BadConfig(anyhow!("tic.aggregation_parameters: {text}"));
+    let parameters = parameters(file).map_err(|failure| bad(failure.message()))?;
+    let checked = parameters.with_time_for_bytes();
+    checked.map_err(|error| bad(format!("'{}': {error}", file.display())))
 }

@@ -356,6 +356,16 @@ fn bad_settings_are_all_reported_and_end_with_78() {
             run.silent();
         }
     }
+    let free = "path_links = 4.0\nlink_us = 0.28\nmatching_us = 0.01\nstore_us_per_byte = 0.001\n\
+                reduce_us_per_byte = 0.0\nsoftware_us = 0.0\n";
+    sandbox.write("free.toml", free);
+    let named = format!(
+        "[tic]\nstore = \"memory\"\ntopology = \"{topology}\"\n\
+         aggregation_parameters = \"free.toml\"\n"
+    );
+    sandbox.write("c.toml", named);
+    let needle = "tic.aggregation_parameters: 'free.toml': reduce_us_per_byte is 0";
+    sandbox.run(&["tic", "--config", "c.toml", "--check-config"]).refused(78, needle);
     for file in ["missing", "folder", "binary"] {
         sandbox.run(&["tic", "--config", file, "--check-config"]).refused(78, "cannot be read");
     }

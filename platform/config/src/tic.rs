@@ -54,7 +54,8 @@ pub struct TicConfig {
     pub aggregation_entries: u16,
     /// Children of such an entry, at least 3.
     pub aggregation_children: u32,
-    /// File with the constants that trees of collectives are compared by; `None` for the paper's.
+    /// File with the constants that trees of collectives are compared by; `None` for the paper's,
+    /// and for stated defaults where these have none.
     pub aggregation_parameters: Option<PathBuf>,
     /// When a node is probed, and when it is expelled.
     pub watch: WatchConfig,
@@ -114,7 +115,10 @@ pub struct RawTicConfig {
     /// Children of such an entry, at least 3. Default 64: the most the paper measured.
     pub aggregation_children: u32,
     /// File with the constants that trees of collectives are compared by, as `fabricast collective
-    /// fit` writes it. Left out: the paper's.
+    /// fit` writes it, with times per byte of more than 0. Left out: the paper's, by which switch
+    /// trees are faster for all sizes. Adapter trees are chosen by the constants that `fabricast
+    /// collective fit --live` has measured, else by these, else by the paper's with stated times
+    /// per byte.
     pub aggregation_parameters: Option<PathBuf>,
     /// A host of group agents that has not reported for this time has failed, or is asked. Default
     /// 2s: four reports of an operating agent at its default interval, so that one lost report or a

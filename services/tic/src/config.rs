@@ -21,8 +21,8 @@ pub struct Setup {
     pub security: Security,
     /// The topology that the settings name.
     pub topology: TopologySource,
-    /// Constants from the file that the settings name, or the paper's.
-    pub parameters: CostParameters,
+    /// Constants from the file that the settings name, if they name one; bytes take time.
+    pub parameters: Option<CostParameters>,
     /// Changes that may wait for the writer; further ones are refused.
     pub order_queue: usize,
     /// Messages a watch may be behind before it is cut off.
@@ -32,14 +32,14 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A setup in plain text with the paper's constants and the usual bounds.
+    /// A setup in plain text without constants and with the usual bounds.
     #[must_use]
     pub fn new(config: TicConfig, topology: TopologySource) -> Self {
         Self {
             config,
             security: Security::plaintext(),
             topology,
-            parameters: CostParameters::PAPER,
+            parameters: None,
             order_queue: 8_192,
             watch_queue: 1_024,
             lease_clock: Arc::new(BootClock),
@@ -57,7 +57,8 @@ impl Setup {
         Limits { damping: self.config.damping, ..Limits::default() }
     }
 
-    /// Limits and cost parameters for the trees of collectives.
+    /// Limits and cost parameters for the trees of collectives. By these parameters switch trees
+    /// are compared with adapter trees, whose shape is chosen by others.
     pub(crate) fn collectives(&self) -> fabricast_collectives::Settings {
         let children = self.config.aggregation_children;
         fabricast_collectives::Settings {
@@ -67,7 +68,7 @@ impl Setup {
                 switch_children: children,
                 ..fabricast_collectives::Limits::default()
             },
-            parameters: self.parameters,
+            parameters: self.parameters.unwrap_or(CostParameters::PAPER),
             ..fabricast_collectives::Settings::default()
         }
     }

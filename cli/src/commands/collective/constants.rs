@@ -56,7 +56,9 @@ pub(super) async fn set(
 
 fn table(answer: &v1::GetTreeConstantsResponse) -> String {
     let Some(constants) = &answer.constants else {
-        return "no constants were measured, new groups have two below each member".to_owned();
+        return "no constants were measured: new groups have two below each member, and adapter \
+                trees are chosen by the constants of the settings, or by defaults"
+            .to_owned();
     };
     let v1::TreeConstants { default_fields, measurement_count, r_squared, .. } = constants;
     let mut rows = Rows::new(&["CONSTANT", "VALUE", "NOTE"]);

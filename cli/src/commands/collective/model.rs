@@ -64,22 +64,21 @@ pub(super) fn wire_operation(operation: Operation) -> v1::CollectiveOperation {
 
 /// Reads what trees cost, and their bounds.
 pub(super) fn model(args: &ModelArgs) -> Result<(CostParameters, Limits), Failure> {
-    let parameters = parameters(args.parameters.as_deref())?;
+    let parameters = args.parameters.as_deref().map(parameters).transpose()?;
     let limits = Limits {
         adapter_children: args.adapter_children,
         switch_children: args.switch_children,
         ..Limits::default()
     };
-    Ok((parameters, limits))
+    Ok((parameters.unwrap_or(CostParameters::PAPER), limits))
 }
 
-/// Reads a file of constants; without one, the paper's.
+/// Reads a file of constants.
 ///
 /// # Errors
 ///
 /// Names the line or field that is invalid.
-pub(in crate::commands) fn parameters(file: Option<&Path>) -> Result<CostParameters, Failure> {
-    let Some(file) = file else { return Ok(CostParameters::PAPER) };
+pub(in crate::commands) fn parameters(file: &Path) -> Result<CostParameters, Failure> {
     let parsed = CostParameters::parse(&read_text(file)?).map_err(|error| match error {
         ParametersError::Syntax(message) => anyhow::anyhow!(in_one_line(&message)),
         error @ (ParametersError::Range { .. } | ParametersError::NoTime { .. }) => error.into(),

@@ -305,11 +305,26 @@ fn print(collective: &v1::Collective, format: Format) -> Result<(), Failure> {
                 format!("{holder} ({} children)", entry.children.len())
             });
             let holders: Vec<String> = holders.collect();
-            format!("{kind} tree {}: {}", tree.tree, holders.join(", "))
+            let choice = one.adapter_tree_choice.filter(|_| kind == "adapter");
+            let choice = choice.map(|choice| choice_text(&choice)).unwrap_or_default();
+            format!("{kind} tree {}{choice}: {}", tree.tree, holders.join(", "))
         });
         let trees: Vec<String> = trees.collect();
         format!("{}\n{}\n{rows}", table(std::slice::from_ref(one)), trees.join("\n"))
     })
+}
+
+/// Says which adapter tree was chosen, and by which constants.
+fn choice_text(choice: &v1::AdapterTreeChoice) -> String {
+    let family = choice.family().as_str_name().trim_start_matches("TREE_FAMILY_");
+    let family = family.to_lowercase().replace('_', "-");
+    let by = match choice.constants() {
+        v1::ConstantsOrigin::Unspecified => "by an earlier version",
+        v1::ConstantsOrigin::Measured => "by measured constants",
+        v1::ConstantsOrigin::Configured => "by constants of the settings",
+        v1::ConstantsOrigin::Default => "by default constants",
+    };
+    format!(" ({family} of width {}, chosen {by})", choice.width)
 }
 
 fn node_text(node: &v1::AggregationNode) -> String {
@@ -401,6 +416,16 @@ fn usage_text(usage: &v1::GetEntryUsageResponse, all: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_adapter_tree_is_shown_with_the_constants_that_chose_it() {
+        let choice = v1::AdapterTreeChoice {
+            family: v1::TreeFamily::KNomial.into(),
+            width: 4,
+            constants: v1::ConstantsOrigin::Measured.into(),
+        };
+        assert_eq!(choice_text(&choice), " (k-nomial of width 4, chosen by measured constants)");
+    }
 
     #[test]
     fn holders_without_an_entry_are_counted_and_listed_if_asked_for() {

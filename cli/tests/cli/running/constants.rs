@@ -3,7 +3,8 @@
 use super::Up;
 
 pub(super) fn constants_are_measured_and_forgotten(up: &Up) {
-    let none = "no constants were measured, new groups have two below each member\n";
+    let none = "no constants were measured: new groups have two below each member, and adapter \
+                trees are chosen by the constants of the settings, or by defaults\n";
     assert_eq!(up.ok(&["collective", "constants"]), none);
     let fit = ["collective", "fit", "--live", "--nodes", "4", "--rounds", "3"];
     let found = up.json(&fit);

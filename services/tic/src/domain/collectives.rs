@@ -11,6 +11,7 @@
 //! - AGG-8: what switches are told to hold is durable; a tree's number is never used for another
 //!   one.
 
+mod adapters;
 pub(crate) mod error;
 pub(crate) mod member_trees;
 pub(crate) mod published;
@@ -25,13 +26,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 use std::sync::Arc;
 
-use fabricast_collectives::{Fabric, ReservationId, Settings};
+use fabricast_collectives::{CostParameters, Fabric, ReservationId, Settings};
 use fabricast_groups::command::Command;
 use fabricast_groups::directory::Directory;
 use fabricast_groups::names::GroupName;
 use fabricast_groups::record::Change;
 use fabricast_topology::Graph;
 
+use crate::domain::collectives::adapters::AdapterConstants;
 use crate::domain::collectives::error::CollectiveError;
 use crate::domain::collectives::member_trees::{MeasuredConstants, MemberTrees};
 use crate::domain::collectives::published::{Published, Publisher, Snapshots};
@@ -57,6 +59,8 @@ pub(crate) struct CollectiveAllocations {
     /// The fabric as it is without faults.
     fabric: Arc<Fabric>,
     settings: Settings,
+    /// Constants that the settings name.
+    configured: Option<CostParameters>,
     /// Digest of the topology.
     topology: String,
     table: CollectiveTable,
@@ -78,6 +82,8 @@ pub(crate) struct CollectiveParts {
     pub(crate) graph: Arc<Graph>,
     /// Limits of trees; the most children of an adapter include its own process.
     pub(crate) settings: Settings,
+    /// Constants that the settings name, for adapter trees where none were measured.
+    pub(crate) configured: Option<CostParameters>,
     /// Digest of the topology's text; trees of another topology are built anew.
     pub(crate) topology: String,
     /// The texts in the store.
@@ -88,24 +94,28 @@ pub(crate) struct CollectiveParts {
 impl CollectiveAllocations {
     /// Starts with what the store holds, and publishes it.
     pub(crate) fn new(parts: CollectiveParts) -> Self {
-        let CollectiveParts { graph, mut settings, topology, texts, publisher } = parts;
+        let CollectiveParts { graph, mut settings, configured, topology, texts, publisher } = parts;
         let fabric = Arc::new(Fabric::detect(Arc::clone(&graph)));
         settings.limits.adapter_children -= 1;
-        let table = load(&fabric, &settings, &topology, &texts);
+        let measured = measured(&texts);
+        let constants = AdapterConstants::new(measured.as_ref(), configured);
+        let table = load(&fabric, &settings, &topology, &texts, constants);
+        let mut member_trees = MemberTrees::default();
+        member_trees.set(measured);
         let mut allocations = Self {
             graph,
             fabric,
             settings,
+            configured,
             topology,
             table,
-            member_trees: MemberTrees::default(),
+            member_trees,
             durable: texts,
             pending: BTreeMap::new(),
             changed: BTreeMap::new(),
             published: Arc::default(),
             publisher,
         };
-        allocations.reload_constants();
         allocations.publish_all();
         allocations
     }
@@ -306,12 +316,13 @@ impl CollectiveAllocations {
         self.member_trees.choose(command, &self.fabric);
     }
 
-    /// The constants by which shapes of unicast trees are chosen.
+    /// The constants that were measured here.
     pub(crate) fn constants(&self) -> Option<&MeasuredConstants> {
         self.member_trees.constants()
     }
 
-    /// Takes measured constants, or none, for groups that are created from now on.
+    /// Takes measured constants, or none, for groups and adapter trees that are created from now
+    /// on.
     pub(crate) fn set_constants(&mut self, constants: Option<MeasuredConstants>, puts: &mut Puts) {
         let text = constants
             .as_ref()
@@ -319,6 +330,7 @@ impl CollectiveAllocations {
         if text.is_some() || self.constants().is_some() {
             self.put(MEASURED.to_owned(), text, puts);
         }
+        self.table.constants = AdapterConstants::new(constants.as_ref(), self.configured);
         self.member_trees.set(constants);
     }
 
@@ -420,15 +432,10 @@ impl CollectiveAllocations {
     /// out.
     fn reload(&mut self) {
         let Self { fabric, settings, topology, durable, .. } = self;
-        self.table = load(fabric, settings, topology, durable);
-        self.reload_constants();
-    }
-
-    fn reload_constants(&mut self) {
-        let text = self.durable.get(MEASURED);
-        let read = |text: &Arc<str>| serde_json::from_str(text);
-        let constants = text.map(read).transpose();
-        self.member_trees.set(constants.expect("texts are checked when the store is read"));
+        let measured = measured(durable);
+        let constants = AdapterConstants::new(measured.as_ref(), self.configured);
+        self.table = load(fabric, settings, topology, durable, constants);
+        self.member_trees.set(measured);
     }
 
     /// Publishes what the batch has changed; the rest is shared with the state before.
@@ -473,6 +480,12 @@ impl CollectiveAllocations {
         self.published = Arc::new(Published { revision, collectives, reservations, failed });
         self.publisher.publish(Arc::clone(&self.published));
     }
+}
+
+/// Reads the constants that were measured here, if there are some.
+fn measured(texts: &Texts) -> Option<MeasuredConstants> {
+    let text = texts.get(MEASURED)?;
+    Some(serde_json::from_str(text).expect("texts are checked when the store is read"))
 }
 
 #[cfg(test)]

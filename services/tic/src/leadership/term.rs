@@ -192,6 +192,7 @@ impl TermBuilder {
         CollectiveAllocations::new(CollectiveParts {
             graph: Arc::clone(&topology.graph),
             settings: self.setup.collectives(),
+            configured: self.setup.parameters,
             topology: topology.sha256.iter().map(|byte| format!("{byte:02x}")).collect(),
             texts,
             publisher: Arc::clone(&records.collectives),

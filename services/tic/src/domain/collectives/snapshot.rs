@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use fabricast_collectives::{AdapterTree, Collective, Fabric, Nesting, TreeId};
 use fabricast_proto::v1;
 
+use crate::domain::collectives::adapters::AdapterPlan;
 use crate::domain::collectives::text::Member;
 use crate::domain::collectives::wire;
 
@@ -42,13 +43,6 @@ pub(super) struct SnapshotParts {
     pub(super) adapter_children: u32,
     /// The fabric as it is without faults.
     pub(super) fabric: Arc<Fabric>,
-}
-
-/// An adapter tree as it was chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct AdapterPlan {
-    pub(super) tree: TreeId,
-    pub(super) width: u32,
 }
 
 impl CollectiveSnapshot {
@@ -115,10 +109,10 @@ impl CollectiveSnapshot {
     /// The adapter tree: the same every time, whatever has failed.
     fn build_adapter_tree(&self) -> Option<v1::AggregationTree> {
         let SnapshotParts { collective, adapters, adapter_children, fabric, .. } = &self.parts;
-        let AdapterPlan { tree, width } = (*adapters)?;
+        let AdapterPlan { tree, choice } = (*adapters)?;
         let members = &collective.request.members;
         let nesting = Nesting::of_fabric(fabric, members).ok()?;
-        let adapters = AdapterTree::within(&nesting, width, *adapter_children).ok()?;
+        let adapters = AdapterTree::of_shape(&nesting, choice.shape, *adapter_children).ok()?;
         wire::tree(fabric.graph(), tree.0, &adapters.entries(tree.0, members))
     }
 }

@@ -11,17 +11,18 @@ use std::mem::take;
 use std::sync::Arc;
 
 use fabricast_collectives::{
-    Allocator, ChoiceTable, Collective, CollectiveId, Demand, Fabric, FaultChanges, Holder,
-    Operation, Request, Service, SizeRange, TreeId, TreeKind,
+    AdapterShape, Allocator, ChoiceTable, Collective, CollectiveId, Demand, Fabric, FaultChanges,
+    Holder, Operation, Request, Service, SizeRange, TreeKind,
 };
 use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::Revision;
 use fabricast_proto::v1;
 use fabricast_topology::{Faults, Graph};
 
+use crate::domain::collectives::adapters::{AdapterChoice, AdapterConstants, AdapterPlan};
 use crate::domain::collectives::error::{CollectiveError, MAX_COLLECTIVES, MAX_PROCESSES};
 use crate::domain::collectives::request::{CreateCollective, HolderName};
-use crate::domain::collectives::snapshot::{AdapterPlan, SnapshotParts};
+use crate::domain::collectives::snapshot::SnapshotParts;
 use crate::domain::collectives::table::undo::Before;
 use crate::domain::collectives::text::{Ledger, Member, Record, to_text};
 use crate::domain::collectives::wire;
@@ -37,6 +38,8 @@ pub(super) struct CollectiveTable {
     allocator: Allocator,
     /// The fabric as it is without faults.
     intact: Arc<Fabric>,
+    /// Constants that new adapter trees are chosen by.
+    pub(super) constants: AdapterConstants,
     items: BTreeMap<String, Item>,
     names: BTreeMap<CollectiveId, Arc<str>>,
     /// The collectives of each group.
@@ -191,7 +194,7 @@ impl CollectiveTable {
         };
         let adapters = match (needed, has) {
             (true, true) => return,
-            (true, false) => self.plan_adapters(id, None),
+            (true, false) => self.plan_adapters(id),
             (false, _) => None,
         };
         self.before.item(name, &self.items);
@@ -200,21 +203,22 @@ impl CollectiveTable {
         }
     }
 
-    /// Chooses an adapter tree. Readers compute it: the same every time.
-    ///
-    /// - `tree`: its number; a new one if it has none.
-    fn plan_adapters(&mut self, id: CollectiveId, tree: Option<TreeId>) -> Option<AdapterPlan> {
+    /// Chooses an adapter tree under a new number. Readers compute it: the same every time.
+    fn plan_adapters(&mut self, id: CollectiveId) -> Option<AdapterPlan> {
         let most = self.allocator.settings().limits.adapter_children;
         let request = &self.allocator.collective(id)?.request;
-        if most == 0 && request.members.len() > 1 {
-            return None;
-        }
-        // The operation whose messages grow on the way decides, if there is one.
+        let choice = self.constants.choose(&self.intact, request, most)?;
+        Some(AdapterPlan { tree: self.allocator.number_tree(), choice })
+    }
+
+    /// The choice that earlier versions made, which did not record it: always hierarchical, by the
+    /// settings alone.
+    fn earlier_choice(&mut self, id: CollectiveId) -> Option<AdapterChoice> {
+        let request = &self.allocator.collective(id)?.request;
         let operation = request.operations.iter().copied().max()?;
         let bytes = request.bytes.max;
         let width = self.allocator.choose(id, operation, bytes)?.widths.best;
-        let tree = tree.unwrap_or_else(|| self.allocator.number_tree());
-        Some(AdapterPlan { tree, width })
+        Some(AdapterChoice { shape: AdapterShape::Hierarchical { width }, constants: None })
     }
 
     /// Has some collectives follow what has failed; `None` if all have followed it before.
@@ -403,6 +407,8 @@ impl CollectiveTable {
             }
         };
         let switches = service.switch_tree();
+        // A single process sends to nobody.
+        let adapters = item.adapters.filter(|_| item.members.len() > 1);
         let operations = request.operations.iter();
         let listed = v1::Collective {
             name: name.to_owned(),
@@ -421,6 +427,7 @@ impl CollectiveTable {
                 u32::try_from(tree.cost()).expect("switches have 32-bit numbers")
             }),
             requested_by_member: item.requested,
+            adapter_tree_choice: adapters.map(|plan| plan.choice.wire()),
             ..v1::Collective::default()
         };
         Some(SnapshotParts {
@@ -444,6 +451,7 @@ impl CollectiveTable {
             job: Cow::Borrowed(item.job.as_str()),
             members: Cow::Borrowed(&*item.members),
             adapter_tree: item.adapters.map(|plan| plan.tree),
+            adapter_choice: item.adapters.map(|plan| plan.choice),
             collective: Cow::Borrowed(self.allocator.collective(item.id)?),
             requested: item.requested,
         }))

@@ -20,11 +20,27 @@ fn allocations(topology: &str, texts: Texts) -> CollectiveAllocations {
 
 /// Allocations on switches of so many entries.
 pub(super) fn with_entries(entries: u16, topology: &str, texts: Texts) -> CollectiveAllocations {
+    let settings = Settings { entries, ..Settings::default() };
+    started(settings, None, topology, texts)
+}
+
+/// Allocations on switches without entries, so that all collectives run on adapters.
+fn on_adapters(configured: Option<CostParameters>, texts: Texts) -> CollectiveAllocations {
+    started(Settings { entries: 0, ..Settings::default() }, configured, "one", texts)
+}
+
+fn started(
+    settings: Settings,
+    configured: Option<CostParameters>,
+    topology: &str,
+    texts: Texts,
+) -> CollectiveAllocations {
     let spec = "kind = 'leaf-spine'\nleaves = 2\nspines = 2\nendpoints_per_leaf = 4\n";
     let graph = TopologySpec::parse(spec).unwrap().generate().unwrap();
     CollectiveAllocations::new(CollectiveParts {
         graph: Arc::new(graph),
-        settings: Settings { entries, ..Settings::default() },
+        settings,
+        configured,
         topology: topology.to_owned(),
         texts,
         publisher: Arc::default(),
@@ -392,4 +408,125 @@ fn a_refusal_holds_for_all_members_until_something_is_freed_or_they_change() {
     allocations.applied(&Change::GroupDeleted(Gn(1)), &mut Puts::new());
     allocations.committed();
     assert_eq!(allocations.publisher.newest().collectives.len(), 0);
+}
+
+/// Constants of agents whose packets take long, as measurements would give them.
+const AGENTS: CostParameters = CostParameters {
+    link_us: 15.0,
+    matching_us: 40.0,
+    store_us_per_byte: 0.001,
+    reduce_us_per_byte: 0.002,
+    ..CostParameters::PAPER
+};
+
+fn set_measured(allocations: &mut CollectiveAllocations, parameters: Option<CostParameters>) {
+    let constants = parameters.map(|parameters| MeasuredConstants {
+        parameters,
+        defaults: Vec::new(),
+        measurements: 9,
+        r_squared: 1.0,
+        set_at: 0,
+    });
+    allocations.set_constants(constants, &mut Puts::new());
+    allocations.committed();
+}
+
+/// Creates a collective of 8 processes at two leaf switches that runs on adapters.
+fn create_on_adapters(
+    allocations: &mut CollectiveAllocations,
+    name: &str,
+    max_bytes: u32,
+) -> v1::AdapterTreeChoice {
+    let operations = vec![Operation::AllReduce];
+    let create =
+        CreateCollective { operations, max_bytes, switch_tree_required: false, ..collective(name) };
+    let created = allocations.create(&create, &directory(8), &mut Puts::new()).unwrap();
+    allocations.committed();
+    created.listed().adapter_tree_choice.unwrap()
+}
+
+fn choice(
+    family: v1::TreeFamily,
+    width: u32,
+    constants: v1::ConstantsOrigin,
+) -> v1::AdapterTreeChoice {
+    v1::AdapterTreeChoice { family: family.into(), width, constants: constants.into() }
+}
+
+#[test]
+fn size_and_constants_choose_the_adapter_tree() {
+    use v1::ConstantsOrigin::{Configured, Default, Measured};
+    use v1::TreeFamily::{Hierarchical, KAry};
+    let mut allocations = on_adapters(None, Texts::new());
+    let short = create_on_adapters(&mut allocations, "short", 8);
+    assert_eq!(short, choice(KAry, 7, Default));
+    let long = create_on_adapters(&mut allocations, "long", 1 << 20);
+    assert_eq!(long, choice(Hierarchical, 2, Default));
+    set_measured(&mut allocations, Some(AGENTS));
+    let measured = create_on_adapters(&mut allocations, "measured", 8);
+    assert_eq!(measured, choice(Hierarchical, 2, Measured));
+
+    let mut allocations = on_adapters(Some(AGENTS), Texts::new());
+    let configured = create_on_adapters(&mut allocations, "configured", 8);
+    assert_eq!(configured, choice(Hierarchical, 2, Configured));
+    set_measured(&mut allocations, Some(CostParameters::DEFAULT));
+    let measured = create_on_adapters(&mut allocations, "measured", 8);
+    assert_eq!(measured, choice(KAry, 7, Measured), "measurements come first");
+    set_measured(&mut allocations, None);
+    let forgotten = create_on_adapters(&mut allocations, "forgotten", 8);
+    assert_eq!(forgotten, choice(Hierarchical, 2, Configured));
+}
+
+/// AGG-11.
+#[test]
+fn an_adapter_tree_stays_as_it_is_under_new_constants() {
+    let mut allocations = on_adapters(None, Texts::new());
+    let default = create_on_adapters(&mut allocations, "old", 8);
+    let old = allocations.publisher.newest().collectives["old"].whole().clone();
+    assert_eq!(old.adapter_tree.as_ref().unwrap().entries.len(), 1, "all below one");
+    set_measured(&mut allocations, Some(AGENTS));
+    let is_same = |allocations: &CollectiveAllocations| {
+        let newest = allocations.publisher.newest();
+        let now = newest.collectives["old"].whole();
+        assert_eq!(now.adapter_tree_choice, Some(default));
+        assert_eq!(now.adapter_tree, old.adapter_tree);
+    };
+    is_same(&allocations);
+    // Another TIC reads the records, and has other settings.
+    let mut other = on_adapters(Some(CostParameters::PAPER), allocations.durable.clone());
+    is_same(&other);
+    assert_ne!(create_on_adapters(&mut other, "new", 8), default, "it knows what was measured");
+}
+
+#[test]
+fn an_adapter_tree_of_an_earlier_version_is_that_of_its_record() {
+    let mut allocations = on_adapters(None, Texts::new());
+    set_measured(&mut allocations, Some(AGENTS));
+    create_on_adapters(&mut allocations, "a", 1 << 20);
+    let key = format!("{COLLECTIVE}a");
+    let mut durable = allocations.durable.clone();
+    let mut record: serde_json::Value = serde_json::from_str(&durable[&key]).unwrap();
+    record.as_object_mut().unwrap().remove("adapter_choice").unwrap();
+    durable.insert(key.clone(), Arc::from(record.to_string()));
+    text::check(&key, &durable[&key]).expect("the key is known").unwrap();
+    let mut loaded = on_adapters(None, durable);
+    // By the constants of the paper, whatever was measured: with bytes that cost nothing, the
+    // widest.
+    let earlier = choice(v1::TreeFamily::Hierarchical, 8, v1::ConstantsOrigin::Unspecified);
+    let shown = |allocations: &CollectiveAllocations| {
+        allocations.publisher.newest().collectives["a"].whole().clone()
+    };
+    let before = shown(&loaded);
+    assert_eq!(before.adapter_tree_choice, Some(earlier));
+    let number = |collective: &v1::Collective| collective.adapter_tree.as_ref().unwrap().tree;
+    assert_eq!(number(&before), number(&shown(&allocations)));
+    // The next record of it has the choice.
+    loaded.store("a", &mut Puts::new());
+    loaded.committed();
+    assert!(loaded.durable[&key].contains("adapter_choice"), "{}", loaded.durable[&key]);
+    let again = shown(&on_adapters(None, loaded.durable.clone()));
+    assert_eq!(
+        (again.adapter_tree_choice, again.adapter_tree),
+        (Some(earlier), before.adapter_tree)
+    );
 }

@@ -17,6 +17,7 @@ use fabricast_groups::record::MemberRecord;
 use fabricast_topology::SwitchId;
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::domain::collectives::adapters::AdapterChoice;
 use crate::domain::collectives::member_trees::MeasuredConstants;
 use crate::domain::collectives::request::HolderName;
 
@@ -46,6 +47,9 @@ pub(super) struct Record<'a> {
     pub(super) members: Cow<'a, [Member]>,
     /// Number of its adapter tree, which is computed again from the rest.
     pub(super) adapter_tree: Option<TreeId>,
+    /// Shape of that tree; `None` in records of earlier versions, which computed it again, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) adapter_choice: Option<AdapterChoice>,
     /// Switches and endpoints are numbers of the topology that the ledger names.
     pub(super) collective: Cow<'a, Collective>,
     /// True if a member asked for it.

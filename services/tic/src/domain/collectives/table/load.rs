@@ -10,6 +10,7 @@ use fabricast_collectives::{
 };
 
 use super::{CollectiveTable, Item};
+use crate::domain::collectives::adapters::{AdapterConstants, AdapterPlan};
 use crate::domain::collectives::request::HolderName;
 use crate::domain::collectives::table::undo::Before;
 use crate::domain::collectives::text::{
@@ -32,6 +33,7 @@ pub(in crate::domain::collectives) fn load(
     settings: &Settings,
     topology: &str,
     texts: &Texts,
+    constants: AdapterConstants,
 ) -> CollectiveTable {
     let mut ledger: Ledger = texts.get(LEDGER).map(|text| read(text)).unwrap_or_default();
     let is_old_layout = ledger.has_records();
@@ -74,6 +76,7 @@ pub(in crate::domain::collectives) fn load(
     let mut table = CollectiveTable {
         allocator,
         intact: Arc::clone(intact),
+        constants,
         items: BTreeMap::new(),
         names: BTreeMap::new(),
         of_groups: BTreeSet::new(),
@@ -140,8 +143,8 @@ fn reserve_again(table: &mut CollectiveTable, reservations: Vec<ReservationRecor
 
 /// Adds a stored collective.
 fn add(table: &mut CollectiveTable, record: Record<'static>, restored: bool) {
-    let Record { name, group, gn, tenant, job, members, adapter_tree, collective, requested } =
-        record;
+    let Record { adapter_tree, adapter_choice, requested, .. } = record;
+    let Record { name, group, gn, tenant, job, members, collective, .. } = record;
     let id = collective.request.id;
     if !restored {
         let graph = Arc::clone(table.allocator.fabric().graph());
@@ -178,7 +181,8 @@ fn add(table: &mut CollectiveTable, record: Record<'static>, restored: bool) {
     table.insert(&name, item);
     match adapter_tree.filter(|_| restored) {
         Some(tree) => {
-            let plan = table.plan_adapters(id, Some(tree));
+            let choice = adapter_choice.or_else(|| table.earlier_choice(id));
+            let plan = choice.map(|choice| AdapterPlan { tree, choice });
             table.items.get_mut(&*name).expect("it was just put there").adapters = plan;
         }
         None => table.choose_adapters(&name),
