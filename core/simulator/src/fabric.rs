@@ -89,6 +89,10 @@ struct Touched {
     before: u32, // in the same switch
 }
 
+/// Time of a copy between a switch and an endpoint inside it, in picoseconds: not 0, so that the
+/// order of the events of one moment does not matter (SIM-6).
+const NO_WIRE_PS: u64 = 1;
+
 /// Marks a port in [`Touched`].
 const OUTPUT: u32 = 1 << 31;
 
@@ -155,6 +159,16 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
     pub(crate) fn slow_down(&mut self, port: PortId, ps_per_byte: u64) {
         let port = &mut self.ports[port.index()];
         port.ps_per_byte = port.ps_per_byte.max(ps_per_byte);
+    }
+
+    /// Takes the wire between an endpoint and its switch away.
+    pub(crate) fn remove_wire(&mut self, endpoint: EndpointId) {
+        let port = self.wiring.port_of(endpoint);
+        for end in [port, self.wiring.far[port as usize]] {
+            if let Some(end) = self.ports.get_mut(end as usize) {
+                end.has_no_wire = true;
+            }
+        }
     }
 
     /// Makes what the copies of a packet have in common.
@@ -328,6 +342,7 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
         output.sent_bytes += u64::from(bytes);
         output.waited_ps += self.now - head.ready_ps;
         let (far, dead) = (output.far, output.dead);
+        let wire_ps = if output.has_no_wire { NO_WIRE_PS } else { self.model.wire_ps };
         let tail = self.now + u64::from(bytes) * output.ps_per_byte;
         self.counters.hops += 1;
         if dead {
@@ -342,12 +357,12 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
             let made = self.transits.insert(Transit { next: NONE, ready_ps: self.now, ..head });
             self.continue_trail(copy, made);
             let arrived = Event::Arrived { port: far, copy: made };
-            self.events.push(tail + self.model.wire_ps, arrived.pack());
+            self.events.push(tail + wire_ps, arrived.pack());
         } else {
             let there = far * self.wiring.channels + self.wiring.channel(queue);
             // Behind a slow link the next one starts when it will not have to wait for bytes.
             let late_ps = tail - self.now - self.model.sending_ps(bytes);
-            let ready_ps = self.now + late_ps + self.model.wire_ps + self.model.switch_ps;
+            let ready_ps = self.now + late_ps + wire_ps + self.model.switch_ps;
             let made = self.append(there, Transit { hop: next, next: NONE, ready_ps, ..head });
             self.continue_trail(copy, made);
             let buffer = &self.queues[there as usize];
@@ -425,9 +440,9 @@ impl<'a, Q: EventQueue> Fabric<'a, Q> {
         if self.wiring.is_endpoint(port) {
             return self.adapters.push(port);
         }
-        let sender = self.ports[port as usize].far * self.wiring.channels;
-        let sender = sender + self.wiring.channel(queue);
-        let at_ps = self.now + self.model.wire_ps;
+        let Port { far, has_no_wire, .. } = self.ports[port as usize];
+        let sender = far * self.wiring.channels + self.wiring.channel(queue);
+        let at_ps = self.now + if has_no_wire { NO_WIRE_PS } else { self.model.wire_ps };
         if !self.queues[sender as usize].expect(self.now, at_ps, bytes) {
             self.events.push(at_ps, Event::Credit { queue: sender, bytes }.pack());
         }

@@ -94,6 +94,12 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
         self.fabric.slow_down(port, ps_per_byte);
     }
 
+    /// Makes an endpoint a part of the switch that it is attached to, as a unit that reduces: no
+    /// wire lies between them. What it sends and receives crosses the switch.
+    pub fn remove_wire(&mut self, endpoint: EndpointId) {
+        self.fabric.remove_wire(endpoint);
+    }
+
     /// Records waiting times from now on; of packets in flight the earlier ones are unknown.
     pub fn record_trails(&mut self) {
         self.fabric.trails.get_or_insert_default();

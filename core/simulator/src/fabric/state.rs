@@ -55,6 +55,8 @@ pub(super) struct Port {
     pub(super) dead: bool,
     /// True if no credit is needed: endpoints and cut links take everything.
     pub(super) endless: bool,
+    /// True if no wire lies between it and the port at the other end.
+    pub(super) has_no_wire: bool,
     /// Which of the first 64 queues of its switch ask for it.
     pub(super) requests: u64,
     /// Picoseconds that a byte takes, no less than the model's.
@@ -120,6 +122,7 @@ impl Port {
                 multicast: false,
                 dead: wiring.dead[port],
                 endless: wiring.dead[port] || wiring.is_endpoint(*far),
+                has_no_wire: false,
                 requests: 0,
                 ps_per_byte,
                 sent_bytes: 0,

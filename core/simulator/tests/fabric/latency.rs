@@ -45,6 +45,25 @@ fn a_lone_broadcast_takes_the_closed_form_everywhere() {
     }
 }
 
+/// A unit inside its switch: there and back take a picosecond each instead of a wire, and credit
+/// comes back as soon.
+#[test]
+fn an_endpoint_without_a_wire_is_a_wire_nearer() {
+    let fixture = Fixture::m_port(8, 3);
+    for (from, to) in [(0, 1), (1, 0)] {
+        let mut script = Script::default();
+        (0..20).for_each(|tag| script.add(0, from, 0, unicast(to, 1_024, 0, tag)));
+        let mut simulator = Simulator::new(fixture.network(), model(), script).unwrap();
+        simulator.remove_wire(EndpointId(1));
+        simulator.run_until(u64::MAX).unwrap();
+        let nearer = model().zero_load_ps(1, 1_024) - model().wire_ps + 1;
+        for ((at, delivery), tag) in simulator.workload().deliveries.iter().zip(0u64..) {
+            assert_eq!((*at, delivery.tag), (nearer + tag * 1_024_000, tag));
+        }
+        assert_eq!(simulator.counters().delivered, 20);
+    }
+}
+
 /// Packets of one adapter follow each other without a gap: the k-th one is k packet times later.
 #[test]
 fn a_train_of_packets_arrives_at_link_rate() {
