@@ -12,6 +12,7 @@ mod entries;
 mod figures;
 mod parameters;
 mod simulated;
+mod switches;
 mod timing;
 
 use crate::experiment::{Experiment, ExperimentError, Length, Run};
@@ -29,20 +30,22 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
     let counts = [4, 8, 16, 32, 64, 128, 256, MOST];
-    run.step(0, 5, "times of trees");
+    run.step(0, 6, "times of trees");
     let idle =
         timing::Idle::new(&counts).map_err(ExperimentError::at("trees on the test fabric"))?;
-    run.step(1, 5, "a pruned fat tree with noise");
+    run.step(1, 6, "a pruned fat tree with noise");
     let parameters = run.hardware.aggregation.model;
     let noisy = congestion::Noisy::new(&parameters, &counts)
         .map_err(ExperimentError::at("trees on the pruned test fabric"))?;
-    run.step(2, 5, "trees on the packet-level simulator");
+    run.step(2, 6, "trees on the packet-level simulator");
     let simulated = simulated::Simulated::new(run, &counts)?;
-    run.step(3, 5, "entries of the patterns");
+    run.step(3, 6, "switch trees on the packet-level simulator");
+    let kinds = switches::measure(run, &counts)?;
+    run.step(4, 6, "entries of the patterns");
     let outcomes = entries::measure(run)?;
-    run.step(4, 5, "entries on other fabrics");
+    run.step(5, 6, "entries on other fabrics");
     let others = entries::others(run)?;
-    let found = Found { parameters, idle, noisy, simulated, outcomes, others };
+    let found = Found { parameters, idle, noisy, simulated, kinds, outcomes, others };
     Ok(figures::report(run, &found))
 }
 
@@ -62,6 +65,7 @@ mod tests {
             idle: timing::Idle::new(counts).unwrap(),
             noisy: congestion::Noisy::new(&parameters, counts).unwrap(),
             simulated: simulated::Simulated::new(&run, counts).unwrap(),
+            kinds: switches::measure(&run, counts).unwrap(),
             outcomes: Vec::new(),
             others: Vec::new(),
         };

@@ -4,7 +4,7 @@ use fabricast_collectives::{ChoiceTable, CostParameters, Operation, Trade, TreeK
 
 use super::parameters::{LIMITS, MOST};
 use super::timing::{Kind, SIZES, Tree, WIDE, WIDTH, modelled_us, switch_tree_us};
-use super::{claims, congestion, creations, entries, simulated, timing};
+use super::{claims, congestion, creations, entries, simulated, switches, timing};
 use crate::experiment::Run;
 use crate::plot::{Axis, Figure, Plot, Series, Style};
 use crate::report::{Cell, Report, Table};
@@ -19,6 +19,8 @@ pub(super) struct Found {
     pub(super) idle: timing::Idle,
     pub(super) noisy: congestion::Noisy,
     pub(super) simulated: simulated::Simulated,
+    /// Both kinds of trees on the simulator.
+    pub(super) kinds: Vec<switches::Pair>,
     pub(super) outcomes: Vec<entries::Outcome>,
     /// On fabrics that the paper does not have.
     pub(super) others: Vec<entries::Outcome>,
@@ -33,6 +35,7 @@ pub(super) fn report(run: &Run<'_>, found: &Found) -> Report {
         notes: notes(run, found),
         ..Report::default()
     };
+    let [small, large] = switches::BROADCASTS;
     let parts = [
         model_by_processes(found),
         model_by_size(found),
@@ -41,7 +44,8 @@ pub(super) fn report(run: &Run<'_>, found: &Found) -> Report {
         latency_by_size(found),
         noise(found),
         simulated(found),
-        kinds(found),
+        kinds(found, ["fig18-adapter-and-switch-trees", "8 bytes"], small),
+        kinds(found, ["fig18-adapter-and-switch-trees-2-kib", "2 KiB"], large),
     ];
     for (table, plot) in parts {
         report.tables.push(table);
@@ -84,6 +88,10 @@ fn notes(run: &Run<'_>, found: &Found) -> Vec<String> {
             found.simulated.left_gb_per_s,
             5.0 * found.simulated.left_gb_per_s
         ),
+        "Switches of the simulator reduce in a unit, to which no wire leads; what it takes or sends crosses the switch, \
+         so that a packet that is reduced crosses it twice. Packets of 2 048 bytes and their header are stored in each \
+         unit on their way up."
+            .to_owned(),
         "Of the five patterns the text names two; the cubes and the number of random groups are those of \
          MR4LMS for a fabric of this size."
             .to_owned(),
@@ -283,31 +291,34 @@ fn simulated(found: &Found) -> (Table, Plot) {
     .draw()
 }
 
-/// Adapter against switch trees (figure 18).
-fn kinds(found: &Found) -> (Table, Plot) {
+/// Adapter against switch trees, one size (figure 18).
+fn kinds(found: &Found, [name, size]: [&str; 2], bytes: u32) -> (Table, Plot) {
     let row = |tree: &Tree| {
-        let processes = tree.processes;
-        let times = [8, 2_048].into_iter().flat_map(|bytes| {
-            let costs = &found.parameters;
-            [
-                modelled_us(costs, TreeKind::Adapter, processes, [WIDE, bytes]),
-                tree.broadcast_us(costs, bytes),
-                modelled_us(costs, TreeKind::Switch, processes, [WIDE, bytes]),
-                switch_tree_us(costs, processes, bytes),
-            ]
-        });
-        (processes, times.collect())
+        let (costs, processes) = (&found.parameters, tree.processes);
+        let mut pairs = found.kinds.iter();
+        let pair = pairs.find(|pair| (pair.processes, pair.bytes) == (processes, bytes));
+        let pair = pair.expect("the same trees were simulated");
+        let times = vec![
+            modelled_us(costs, TreeKind::Adapter, processes, [WIDE, bytes]),
+            tree.broadcast_us(costs, bytes),
+            pair.adapter_us,
+            modelled_us(costs, TreeKind::Switch, processes, [WIDE, bytes]),
+            switch_tree_us(costs, processes, bytes),
+            pair.switch_us,
+        ];
+        (processes, times)
     };
-    let columns = ["adapter, complete", "adapter, packets", "switch, complete", "switch, packets"];
+    let columns = ["adapter", "switch"].into_iter().flat_map(|kind| {
+        ["complete", "packets", "simulated"].map(|measure| format!("{kind}, {measure}"))
+    });
     Lines {
-        name: "fig18-adapter-and-switch-trees",
-        title: "Broadcast on a 64-ary adapter tree and on a switch tree (figure 18)",
+        name,
+        title: &format!(
+            "Broadcast of {size} on a 64-ary adapter tree and on a switch tree (figure 18)"
+        ),
         x: processes(),
         y: LATENCY,
-        columns: [", 8 B", ", 2 KB"]
-            .iter()
-            .flat_map(|size| columns.map(|column| format!("{column}{size}")))
-            .collect(),
+        columns: columns.collect(),
         rows: found.idle.wide.iter().map(row).collect(),
     }
     .draw()

@@ -18,7 +18,8 @@ use crate::hardware::{Aggregation, ps};
 use crate::routing::{Fabric, Refusal};
 
 /// 512 processes, each with an endpoint of its own.
-const WIDE: &str = "kind = 'leaf-spine'\nleaves = 32\nspines = 16\nendpoints_per_leaf = 16\n";
+pub(super) const WIDE: &str =
+    "kind = 'leaf-spine'\nleaves = 32\nspines = 16\nendpoints_per_leaf = 16\n";
 const PRUNED: &str = "kind = 'leaf-spine'\nleaves = 32\nspines = 1\nendpoints_per_leaf = 16\n";
 
 const BYTES: u32 = 8;
@@ -57,8 +58,8 @@ impl Simulated {
         let nomial = Tree::new(Kind::Nomial, processes, WIDTH)?;
         let hierarchical = Tree::new(Kind::Hierarchical, processes, WIDTH)?;
         let lower = |ps_per_byte| -> Result<f64, Refusal> {
-            let ours = pruned.broadcast_us(&hierarchical, ps_per_byte)?;
-            Ok(1.0 - ours / pruned.broadcast_us(&nomial, ps_per_byte)?)
+            let ours = pruned.broadcast_us(&hierarchical, BYTES, ps_per_byte)?;
+            Ok(1.0 - ours / pruned.broadcast_us(&nomial, BYTES, ps_per_byte)?)
         };
         // The slower a link is, the more it counts to send few packets.
         let whole = pruned.model().ps_per_byte;
@@ -71,8 +72,8 @@ impl Simulated {
         for processes in counts.iter().copied() {
             for kind in Kind::ALL {
                 let tree = Tree::new(kind, processes, WIDTH)?;
-                let idle_us = wide.broadcast_us(&tree, wide.model().ps_per_byte)?;
-                let noisy_us = pruned.broadcast_us(&tree, high)?;
+                let idle_us = wide.broadcast_us(&tree, BYTES, wide.model().ps_per_byte)?;
+                let noisy_us = pruned.broadcast_us(&tree, BYTES, high)?;
                 times.push(Time { processes, kind, idle_us, noisy_us });
             }
         }
@@ -94,35 +95,28 @@ impl Simulated {
 }
 
 /// A fabric, and the constants of its links and adapters.
-struct SharedFabric {
-    fabric: Fabric,
+pub(super) struct SharedFabric {
+    pub(super) fabric: Fabric,
     rounds: u32,
     hardware: Aggregation,
 }
 
 impl SharedFabric {
-    fn new(text: &str, run: &Run<'_>) -> Result<Self, Refusal> {
+    pub(super) fn new(text: &str, run: &Run<'_>) -> Result<Self, Refusal> {
         let fabric = Fabric::described("the test fabric", text)?;
         let rounds = if run.quick { 8 } else { 20 };
         Ok(Self { fabric, rounds, hardware: run.hardware.aggregation })
     }
 
     /// The cost model's constants as a fabric.
-    fn model(&self) -> Model {
+    pub(super) fn model(&self) -> Model {
         self.hardware.link.model(MulticastPolicy::Bulletin)
     }
 
-    /// The mean time of a broadcast and its acknowledgement, where links between switches send at a
-    /// rate of their own.
-    fn broadcast_us(&self, tree: &Tree, ps_per_byte: u64) -> Result<f64, Refusal> {
-        let graph = &self.fabric.graph;
-        let endpoints: Vec<EndpointId> = (0..tree.processes).map(EndpointId).collect();
-        let mut routes = Routes::new();
-        let multicast: TreeId = routes.add_tree(graph, &ports(graph, &endpoints)?)?;
-        let plan = |endpoint: &EndpointId| ProcessPlan { endpoint: *endpoint, groups: vec![0] };
-        let processes: Vec<ProcessPlan> = endpoints.iter().map(plan).collect();
-        let spec = CollectiveSpec {
-            operation: Operation::Broadcast(BYTES),
+    /// Rounds of one operation, in which chance has no part.
+    pub(super) fn spec(&self, operation: Operation) -> CollectiveSpec {
+        CollectiveSpec {
+            operation,
             rounds: self.rounds,
             header_bytes: self.hardware.adapter.header_bytes,
             fan_in: WIDTH,
@@ -130,7 +124,24 @@ impl SharedFabric {
             software_ps: ps(self.hardware.adapter.pause_ns),
             noise_ps: 0,
             seed: 0, // no chance is left
-        };
+        }
+    }
+
+    /// The mean time of a broadcast and its acknowledgement, in microseconds, where links between
+    /// switches send at a rate of their own.
+    pub(super) fn broadcast_us(
+        &self,
+        tree: &Tree,
+        bytes: u32,
+        ps_per_byte: u64,
+    ) -> Result<f64, Refusal> {
+        let graph = &self.fabric.graph;
+        let endpoints: Vec<EndpointId> = (0..tree.processes).map(EndpointId).collect();
+        let mut routes = Routes::new();
+        let multicast: TreeId = routes.add_tree(graph, &ports(graph, &endpoints)?)?;
+        let plan = |endpoint: &EndpointId| ProcessPlan { endpoint: *endpoint, groups: vec![0] };
+        let processes: Vec<ProcessPlan> = endpoints.iter().map(plan).collect();
+        let spec = self.spec(Operation::Broadcast(bytes));
         let parents: Vec<Option<u32>> =
             (0..tree.processes).map(|process| tree.tree.parent(process)).collect();
         let collective =
@@ -218,7 +229,7 @@ mod tests {
         let match_ps = ps(fabric.hardware.adapter.match_ns);
         let way = 2 * model.zero_load_ps(1, header) + model.sending_ps(BYTES);
         let expected = (way + match_ps + match_ps) as f64 / 1e6;
-        let ours = fabric.broadcast_us(&tree, 0).unwrap();
+        let ours = fabric.broadcast_us(&tree, BYTES, 0).unwrap();
         assert!((ours - expected).abs() < 1e-9, "{ours} against {expected}");
     }
 
@@ -226,7 +237,7 @@ mod tests {
     fn two_processes_of_a_node_do_not_use_the_fabric() {
         let tree = Tree::new(Kind::Ary, 2, WIDTH).unwrap();
         let fabric = shared(WIDE);
-        let ours = fabric.broadcast_us(&tree, 0).unwrap();
+        let ours = fabric.broadcast_us(&tree, BYTES, 0).unwrap();
         let multicast =
             fabric.model().zero_load_ps(1, fabric.hardware.adapter.header_bytes + BYTES);
         let expected = (multicast + 2 * ps(fabric.hardware.adapter.match_ns)) as f64 / 1e6;
@@ -239,7 +250,7 @@ mod tests {
     fn packets_take_the_link_at_the_rate_that_noise_leaves() {
         let fabric = shared(PRUNED);
         let tree = Tree::new(Kind::Ary, 32, WIDTH).unwrap();
-        let time = |ps_per_byte| fabric.broadcast_us(&tree, ps_per_byte).unwrap();
+        let time = |ps_per_byte| fabric.broadcast_us(&tree, BYTES, ps_per_byte).unwrap();
         let header = u64::from(fabric.hardware.adapter.header_bytes);
         // 100 000 ps a byte, so that the other links and the matching of packets hardly count.
         let (up, down) = (16 * header + header, 2 * (header + u64::from(BYTES)));
