@@ -4,13 +4,15 @@
 
 use std::fmt;
 
-use fabricast_routing::{EngineKind, LayerPlan, PatternShape, RootScope};
+use fabricast_routing::{EngineKind, LayerPlan, Metrics, PatternShape, RootScope};
 use fabricast_topology::{Faults, Graph, Peer, PortId, SplitMix, SwitchId, TableKind};
 
+use crate::claim::Law;
 use crate::experiment::{Experiment, ExperimentError, Length, Run};
 use crate::pattern::{self, Pattern};
 use crate::report::{Cell, Report, Table};
-use crate::routing::{Fabric, Routed, Way, route_and_walk};
+use crate::routing::{Fabric, Refusal, Routed, Way, route_and_walk};
+use crate::sample::Sample;
 
 /// The experiment as the command line lists it.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -120,6 +122,12 @@ struct Damage {
     switches: u32,
 }
 
+impl Damage {
+    const fn is_none(self) -> bool {
+        self.links == 0 && self.switches == 0
+    }
+}
+
 const DAMAGES: [Damage; 4] = [
     Damage { links: 0, switches: 0 },
     Damage { links: 1, switches: 0 },
@@ -151,21 +159,8 @@ impl fmt::Display for Damage {
 
 fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
     let cases = if run.quick { &CASES[..2] } else { &CASES[..] };
-    let columns = [
-        "fabric",
-        "pattern",
-        "absent",
-        "engine",
-        "groups",
-        "max TFI",
-        "mean TFI",
-        "max EFI",
-        "mean EFI",
-        "displaced",
-        "unrouted",
-        "unprotected",
-        "violations",
-    ];
+    let names = ["fabric", "pattern", "absent", "engine", "seeds"];
+    let columns: Vec<&str> = names.into_iter().chain(FIGURES.map(|(name, _)| name)).collect();
     let mut tables = Kind::ALL.map(|kind| {
         let [name, title] = kind.names();
         [("", "One tree"), ("-two-trees", "Two trees")].map(|(suffix, trees)| {
@@ -175,27 +170,36 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
         })
     });
     let steps = cases.len() * DAMAGES.len() * WAYS.len();
+    let mut broken = Broken::default();
     for case in cases {
         let whole = Fabric::described(case.name, case.toml)?;
         for damage in DAMAGES {
-            let fabric = Fabric::from_graph(without(&whole.graph, damage, run.seed));
+            let fabrics = damaged(run, &whole.graph, damage);
             for way in WAYS {
                 let what =
                     format!("{}, {}, without {damage}, {}", case.name, case.pattern, way.label());
                 let done = tables.iter().flatten().map(|table| table.rows.len()).sum();
                 run.step(done, steps, &what);
-                let routed = route_and_walk(run, &fabric, way, |space| {
-                    let (endpoints, seed) = (fabric.endpoints(), run.seed);
-                    pattern::groups(case.pattern, LayerPlan::Compact, space, endpoints, seed)
-                });
-                let (routed, violations) = routed.map_err(ExperimentError::at(what))?;
-                let cells = names(case, damage, way).into_iter().chain(cells(way, &routed));
+                let routed = route_all(run, &fabrics, case.pattern, way);
+                let routed = routed.map_err(ExperimentError::at(what))?;
+                broken.count(&routed);
                 let table = &mut tables[case.kind as usize][usize::from(way.fault_tolerant)];
-                table.push(cells.chain([Cell::Count(violations)]));
+                table.push(names_of(case, damage, way).into_iter().chain(cells(damage, &routed)));
             }
         }
     }
+    let notes = notes(run, cases.len());
+    let tables = tables.into_iter().flatten().filter(|table| !table.rows.is_empty()).collect();
+    Ok(Report { tables, laws: vec![broken.law()], notes, ..Report::default() })
+}
+
+fn notes(run: &Run<'_>, cases: usize) -> Vec<String> {
     let mut notes = vec![
+        format!(
+            "Chance chooses the parts that are absent: {} seeds from {} on, the same parts in each row of a seed. Figures \
+             are means, with the least and the largest of the seeds where they differ.",
+            run.seeds, run.seed
+        ),
         "A group that no spanning tree serves is unrouted: its messages take the unicast tree."
             .to_owned(),
         "Unprotected: of two trees one lacks a link. Groups on one leaf switch do not count."
@@ -208,14 +212,104 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
             .to_owned(),
     ];
     if run.quick {
-        notes.push(format!("Quick form: {} of {} patterns.", cases.len(), CASES.len()));
+        notes.push(format!("Quick form: {cases} of {} patterns.", CASES.len()));
     }
-    let tables = tables.into_iter().flatten().filter(|table| !table.rows.is_empty()).collect();
-    Ok(Report { tables, notes, ..Report::default() })
+    notes
+}
+
+/// Makes the fabrics that lack these parts, with their seeds: one if nothing is absent.
+fn damaged(run: &Run<'_>, whole: &Graph, damage: Damage) -> Vec<(u64, Fabric)> {
+    let once = if damage.is_none() { 1 } else { usize::MAX };
+    let seeds = run.all_seeds().take(once);
+    seeds.map(|seed| (seed, Fabric::from_graph(without(whole, damage, seed)))).collect()
+}
+
+/// Routes a pattern on each of the fabrics.
+fn route_all(
+    run: &Run<'_>,
+    fabrics: &[(u64, Fabric)],
+    pattern: Pattern,
+    way: Way,
+) -> Result<Vec<Outcome>, Refusal> {
+    let each = fabrics.iter().map(|(seed, fabric)| {
+        let (routed, violations) = route_and_walk(run, fabric, way, |space| {
+            pattern::groups(pattern, LayerPlan::Compact, space, fabric.endpoints(), *seed)
+        })?;
+        Ok(Outcome::new(way, &routed, violations))
+    });
+    each.collect()
+}
+
+/// Figures of one plan.
+struct Outcome {
+    metrics: Metrics,
+    displaced: usize,
+    unrouted: usize,
+    /// None with one tree for each group.
+    unprotected: Option<usize>,
+    violations: u64,
+}
+
+impl Outcome {
+    fn new(way: Way, routed: &Routed, violations: u64) -> Self {
+        let plan = &routed.plan;
+        let mut unprotected: Vec<_> = plan.unprotected().map(|one| one.mgid).collect();
+        unprotected.dedup();
+        Self {
+            metrics: routed.figures,
+            displaced: plan.moved().len(),
+            unrouted: plan.unrouted().len(),
+            unprotected: way.fault_tolerant.then_some(unprotected.len()),
+            violations,
+        }
+    }
+}
+
+/// Reads a figure of a plan, if it has it.
+type Figure = fn(&Outcome) -> Option<f64>;
+
+/// The figures of a row.
+const FIGURES: [(&str, Figure); 9] = [
+    ("groups", |one| Some(f64::from(one.metrics.groups))),
+    ("max TFI", |one| Some(f64::from(one.metrics.max_tfi))),
+    ("mean TFI", |one| Some(one.metrics.mean_tfi)),
+    ("max EFI", |one| Some(f64::from(one.metrics.switch_links.max_efi))),
+    ("mean EFI", |one| Some(one.metrics.switch_links.mean_efi)),
+    ("displaced", |one| Some(one.displaced as f64)),
+    ("unrouted", |one| Some(one.unrouted as f64)),
+    ("unprotected", |one| one.unprotected.map(|groups| groups as f64)),
+    ("violations", |one| Some(one.violations as f64)),
+];
+
+/// Rules that packets broke, of all plans.
+#[derive(Default)]
+struct Broken {
+    plans: usize,
+    rules: u64,
+}
+
+impl Broken {
+    fn count(&mut self, routed: &[Outcome]) {
+        self.plans += routed.len();
+        self.rules += routed.iter().map(|one| one.violations).sum::<u64>();
+    }
+
+    fn law(&self) -> Law {
+        Law {
+            what: "rules broken by packets walked through the tables".to_owned(),
+            source: "ours".to_owned(),
+            demanded: "none".to_owned(),
+            found: match self.rules {
+                0 => format!("none in {} plans", self.plans),
+                rules => format!("{rules} in {} plans", self.plans),
+            },
+            holds: self.rules == 0,
+        }
+    }
 }
 
 /// Gives the cells that say what was routed.
-fn names(case: &Case, damage: Damage, way: Way) -> [Cell; 4] {
+fn names_of(case: &Case, damage: Damage, way: Way) -> [Cell; 4] {
     [
         Cell::text(case.name),
         Cell::text(case.pattern.name()),
@@ -224,21 +318,26 @@ fn names(case: &Case, damage: Damage, way: Way) -> [Cell; 4] {
     ]
 }
 
-/// Gives the cells of a plan.
-fn cells(way: Way, Routed { plan, figures, .. }: &Routed) -> [Cell; 8] {
-    let count = |count: usize| Cell::Count(count as u64);
-    let mut unprotected: Vec<_> = plan.unprotected().map(|one| one.mgid).collect();
-    unprotected.dedup();
-    [
-        Cell::count(figures.groups),
-        Cell::count(figures.max_tfi),
-        Cell::Number(figures.mean_tfi, 2),
-        Cell::count(figures.switch_links.max_efi),
-        Cell::Number(figures.switch_links.mean_efi, 2),
-        count(plan.moved().len()),
-        count(plan.unrouted().len()),
-        if way.fault_tolerant { count(unprotected.len()) } else { Cell::Empty },
-    ]
+/// Gives the number of seeds, none where chance has no part, and the figures.
+fn cells(damage: Damage, routed: &[Outcome]) -> impl Iterator<Item = Cell> {
+    let seeds = if damage.is_none() { Cell::Empty } else { Cell::Count(routed.len() as u64) };
+    let figures = FIGURES.map(|(name, figure)| {
+        let values: Option<Vec<f64>> = routed.iter().map(figure).collect();
+        let decimals = if name.starts_with("mean") { 2 } else { 0 };
+        values.map_or(Cell::Empty, |values| figure_cell(&Sample::from(values), decimals))
+    });
+    [seeds].into_iter().chain(figures)
+}
+
+/// Writes a figure, and its least and largest value where they differ.
+fn figure_cell(sample: &Sample, decimals: usize) -> Cell {
+    let print = |value: f64| format!("{value:.decimals$}");
+    let [least, most] = [sample.least(), sample.most()].map(print);
+    if least == most {
+        return Cell::Number(sample.mean(), decimals);
+    }
+    let finer = decimals.max(1);
+    Cell::text(format!("{:.finer$} ({least} to {most})", sample.mean()))
 }
 
 /// Takes links between switches and switches above the leaves away, by chance.
@@ -264,7 +363,10 @@ fn without(graph: &Graph, damage: Damage, seed: u64) -> Graph {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use super::*;
+    use crate::hardware::Hardware;
 
     #[test]
     fn so_many_hundredths_are_absent_and_no_endpoint() {
@@ -278,5 +380,39 @@ mod tests {
         let damaged = without(&whole, Damage { links: 0, switches: 1 }, 1);
         assert_eq!(damaged.switch_count(), whole.switch_count() - 1);
         assert_eq!(damaged.endpoint_count(), whole.endpoint_count());
+    }
+
+    #[test]
+    fn a_figure_shows_its_spread_where_seeds_differ() {
+        let cell = |values: [f64; 3], decimals| {
+            figure_cell(&Sample::from(values.to_vec()), decimals).to_string()
+        };
+        assert_eq!(cell([2.0, 3.0, 2.0], 0), "2.3 (2 to 3)");
+        assert_eq!(cell([2.0, 2.0, 2.0], 0), "2");
+        assert_eq!(cell([1.25, 1.5, 1.0], 2), "1.25 (1.00 to 1.50)");
+    }
+
+    #[test]
+    fn every_seed_lacks_other_links_and_a_whole_fabric_is_routed_once() {
+        let hardware = Hardware::ours();
+        let run = Run { seeds: NonZeroU32::new(3).unwrap(), ..Run::quick(&hardware) };
+        let text = "kind = 'leaf-spine'\nleaves = 8\nspines = 4\nendpoints_per_leaf = 4\n";
+        let whole = Fabric::described("case", text).unwrap().graph;
+        let of = |links| {
+            let damage = Damage { links, switches: 0 };
+            let fabrics = damaged(&run, &whole, damage);
+            let pattern = Pattern::new(PatternShape::Plane(8, 4), 1);
+            let routed = route_all(&run, &fabrics, pattern, WAYS[0]).unwrap();
+            let row: Vec<String> = cells(damage, &routed).map(|cell| cell.to_string()).collect();
+            let seeds: Vec<u64> = fabrics.iter().map(|(seed, _)| *seed).collect();
+            (seeds, row)
+        };
+        let (seeds, row) = of(0);
+        assert_eq!((seeds, &*row[0], &*row[1]), (vec![1], "", "12"));
+        let (seeds, row) = of(10);
+        assert_eq!((seeds, &*row[0], &*row[9]), (vec![1, 2, 3], "3", "0"), "{row:?}");
+        let mut lacking = damaged(&run, &whole, Damage { links: 10, switches: 0 });
+        lacking.dedup_by(|(_, a), (_, b)| a.graph == b.graph);
+        assert_eq!(lacking.len(), 3);
     }
 }
