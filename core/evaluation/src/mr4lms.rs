@@ -14,6 +14,7 @@ mod setup;
 use crate::experiment::{Experiment, ExperimentError, Length, Run};
 use crate::report::Report;
 use crate::routing::{Fabric, Refusal, Routed, Way, route};
+use crate::sample::Sample;
 use setup::{Measured, OfColor, Outcome, SWEEP, SWEPT, Single, Sweep, UNLIMITED};
 
 /// The experiment as the command line lists it.
@@ -40,7 +41,7 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
             let outcome = measure(run, fabric, &networks, pattern);
             outcomes.push(outcome.map_err(|source| ExperimentError { step: what, source })?);
             if SWEPT.contains(&(fabric.preset, pattern.shape)) {
-                sweeps.push(sweep(run, fabric.preset, &networks[0], pattern)?);
+                sweeps.push(sweep(run, fabric, &networks, pattern)?);
             }
         }
     }
@@ -102,23 +103,33 @@ fn per_color(colors: u16, routed: &Routed) -> Vec<OfColor> {
     counts
 }
 
+/// Routes a pattern with several numbers of colors, on the fabric of every seed.
 fn sweep(
     run: &Run<'_>,
-    preset: &'static str,
-    network: &Fabric,
+    fabric: &'static Mr4lmsFabric,
+    networks: &[Fabric],
     pattern: Mr4lmsPattern,
 ) -> Result<Sweep, ExperimentError> {
+    let preset = fabric.preset;
     let mut max_efi = Vec::with_capacity(SWEEP.len());
     for colors in SWEEP {
         let way = Way::new(EngineKind::Mr4lms, colors, TableKind::PerSwitch);
-        let routed = route(run, network, way, |space| {
-            Ok(pattern.groups(space, network.endpoints(), run.seed)?)
+        let each = networks.iter().zip(run.all_seeds()).map(|(network, seed)| {
+            let routed = route(run, network, way, |space| {
+                Ok(pattern.groups(space, network.endpoints(), seed)?)
+            });
+            Ok(f64::from(routed?.figures.switch_links.max_efi))
         });
-        let routed = routed.map_err(|source| ExperimentError {
+        let each = each.collect::<Result<Vec<f64>, Refusal>>();
+        let each = each.map_err(|source| ExperimentError {
             step: format!("{preset} {} with {colors} colors", pattern.name()),
             source,
         })?;
-        max_efi.push((colors, routed.figures.switch_links.max_efi));
+        let sample = match Outcome::is_random(fabric, &pattern) {
+            true => Sample::from(each),
+            false => Sample::from_certain(each),
+        };
+        max_efi.push((colors, sample));
     }
     Ok(Sweep { preset, pattern, max_efi })
 }

@@ -37,7 +37,7 @@ pub(super) fn figure_8(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
 }
 
 /// Statements that have no row.
-pub(super) const NOT_COMPARED: [NotCompared; 12] = [
+pub(super) const NOT_COMPARED: [NotCompared; 15] = [
     NotCompared {
         what: "Bars and curves of figures 5, 8 and 9 beyond the numbers of the text",
         source: "Dawning figures 5, 8, 9",
@@ -62,6 +62,21 @@ pub(super) const NOT_COMPARED: [NotCompared; 12] = [
         what: "Packets of different sources do not meet on the way up with cyclic roots",
         source: "Dawning §3.2",
         why: "it follows from the numbers of sources and roots; the rows of figure 9 with cyclic roots rest on it",
+    },
+    NotCompared {
+        what: "Cyclic roots queue one source's packets on the way up, so that they suit broadcasts",
+        source: "Dawning §3.2",
+        why: "the text gives no number; the rows of figure 9 have cyclic roots at all fan-outs",
+    },
+    NotCompared {
+        what: "Sources that know the same loads choose alike, and load a path the more",
+        source: "Dawning §3.2, §4.2",
+        why: "it explains why HLSE draws by chance; the rows of HLSE over the load-balanced policies have what comes of it",
+    },
+    NotCompared {
+        what: "HLSE suffers less from loads that are out of date",
+        source: "Dawning §4.2.2",
+        why: "the text gives no number; the table `stale` has all policies over the age of readings",
     },
     NotCompared {
         what: "Wormhole switches deadlock between switches, and ways to end that",
@@ -374,8 +389,8 @@ fn splitting(outputs: &[Output]) -> Option<Claim> {
     let of_load = outputs.iter().filter(|one| one.load == ALL_TO_MANY && one.deadlock.is_none());
     let (split, others): (Vec<&Output>, Vec<&Output>) =
         of_load.partition(|one| one.name == OUTPUTS[2].0);
-    let most = others.iter().map(|one| one.throughput).reduce(f64::max)?;
-    let ours = split.first()?.throughput / most.max(1e-9);
+    let most = fold(others.iter().map(|one| one.throughput.clone()), f64::max)?;
+    let ours = split.first()?.throughput.with(&most, |split, most| split / most.max(1e-9));
     let what = "throughput at fan-out 64, fan-out splitting over the best other output policy";
     let row = Comparison::new(what, "Dawning §3.1", Published::at_least("the best", 1.0), ours);
     let row = row.printed("x", 2).higher_is_better().within(Tolerance::Units(0.05));
@@ -451,7 +466,13 @@ pub(super) fn laws(found: &Found) -> Vec<Law> {
             what: format!("deadlock, {}, {}", one.name, one.load),
             source: "Dawning §3.1, figure 1".to_owned(),
             demanded: if naive { "deadlock" } else { "none" }.to_owned(),
-            found: one.deadlock.clone().unwrap_or_else(|| "none".to_owned()),
+            found: match &one.deadlock {
+                None => "none".to_owned(),
+                Some(first) => {
+                    let seeds = one.throughput.values().len();
+                    format!("with {} of {seeds} seeds, the first: {first}", one.deadlocked)
+                }
+            },
             holds: naive == one.deadlock.is_some(),
         }
     });
@@ -462,7 +483,7 @@ pub(super) fn laws(found: &Found) -> Vec<Law> {
 mod tests {
     use super::super::loads::Stages;
     use super::*;
-    use crate::claim;
+    use crate::claim::{self, Verdict};
 
     fn found(us: f64, throughput: f64) -> Found {
         let seeds = |value: f64| Sample::from(vec![value, value]);
@@ -497,6 +518,36 @@ mod tests {
             fits: Vec::new(),
             rooms: Vec::new(),
         }
+    }
+
+    fn output(policy: usize, throughput: [f64; 2]) -> Output {
+        Output {
+            name: OUTPUTS[policy].0,
+            load: ALL_TO_MANY,
+            throughput: Sample::from(throughput.to_vec()),
+            mean_us: Sample::from(vec![1.0; 2]),
+            deadlock: None,
+            deadlocked: 0,
+        }
+    }
+
+    #[test]
+    fn seeds_that_disagree_on_the_best_output_policy_give_no_verdict() {
+        let of = |split| splitting(&[output(0, [0.8, 0.8]), output(2, split)]).unwrap().verdict;
+        assert_eq!(of([0.9, 0.9]), Verdict::Same);
+        assert_eq!(of([0.9, 0.7]), Verdict::Undecided);
+    }
+
+    #[test]
+    fn a_deadlock_with_one_seed_breaks_the_law_of_a_policy_that_has_none() {
+        let mut found = found(1.0, 1.0);
+        found.outputs = vec![output(0, [0.8, 0.8])];
+        assert!(laws(&found)[0].holds);
+        found.outputs[0].deadlock = Some("a circle".to_owned());
+        found.outputs[0].deadlocked = 1;
+        let law = &laws(&found)[0];
+        let says = "with 1 of 2 seeds, the first: a circle";
+        assert_eq!((law.holds, &*law.found), (false, says));
     }
 
     /// Reasons that name figures take them from the rows.

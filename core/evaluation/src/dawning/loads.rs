@@ -11,6 +11,7 @@ use super::fixture::{Fixture, Span, Window};
 use super::model::{MULTICAST_BYTES, SOURCE, UNICAST_BYTES};
 use super::sweep;
 use crate::experiment::{ExperimentError, Run};
+use crate::routing::Refusal;
 use crate::sample::Sample;
 
 /// Destinations of a multicast packet (figure 9), 128 is all-to-all broadcast.
@@ -150,14 +151,17 @@ pub(super) struct Many {
     pub(super) throughput: Sample,
 }
 
-/// Result of one output policy, of the first seed.
+/// Result of one output policy, of every seed.
 #[derive(Clone, Debug)]
 pub(super) struct Output {
     pub(super) name: &'static str,
     pub(super) load: &'static str,
-    pub(super) throughput: f64,
-    pub(super) mean_us: f64,
+    pub(super) throughput: Sample,
+    pub(super) mean_us: Sample,
+    /// The first deadlock that ended a seed's run.
     pub(super) deadlock: Option<String>,
+    /// Seeds whose run a deadlock ended.
+    pub(super) deadlocked: usize,
 }
 
 fn reading(every_ps: u64) -> Reading {
@@ -379,7 +383,7 @@ pub(super) fn many_to_many(
                     Ok(fixture.run(fixture.model, spec, plan.window())?.throughput)
                 };
                 let seeds = run.all_seeds().map(of_seed);
-                let throughput = seeds.collect::<Result<_, crate::routing::Refusal>>();
+                let throughput = seeds.collect::<Result<_, Refusal>>();
                 let throughput = throughput.map_err(ExperimentError::at(what))?;
                 let offered = *percent as f64 / 100.0;
                 found.push(Many { fan_out: *fan_out, policy, offered, throughput });
@@ -389,7 +393,7 @@ pub(super) fn many_to_many(
     Ok(found)
 }
 
-/// §3.1: all output policies under a broadcast over unicast and under all-to-all broadcast.
+/// §3.1: all output policies under a broadcast over unicast and under many-to-many multicast.
 pub(super) fn output_policies(
     run: &mut Run<'_>,
     fixture: &Fixture,
@@ -399,23 +403,37 @@ pub(super) fn output_policies(
     let mut found = Vec::new();
     for (name, multicast) in OUTPUTS {
         let model = Model { multicast, ..fixture.model };
-        let load = "one broadcast over uniform unicast";
-        step(run, &format!("{load}, {name}"));
-        let (policy, seed) = (RootPolicy::Hlse, run.seed);
-        let spec = one_to_all(fixture, UnicastPattern::Uniform, policy, plan.broadcasts, seed);
-        let window = fixture.run(model, spec, plan.short());
-        let window = window.map_err(ExperimentError::at(name))?;
-        found.push(output(name, load, window));
-        let load = ALL_TO_MANY;
-        step(run, &format!("{load}, {name}"));
-        let spec = all_to_many(fixture, 64, RootPolicy::Cyclic, 100, seed);
-        let window = fixture.run(model, spec, plan.window());
-        found.push(output(name, load, window.map_err(ExperimentError::at(name))?));
+        for (load, is_one_to_all) in [(STAGE_LOADS[0].0, true), (ALL_TO_MANY, false)] {
+            step(run, &format!("{load}, {name}"));
+            let of_seed = |seed| {
+                let (spec, span) = if is_one_to_all {
+                    let (unicast, packets) = (UnicastPattern::Uniform, plan.broadcasts);
+                    let spec = one_to_all(fixture, unicast, RootPolicy::Hlse, packets, seed);
+                    (spec, plan.short())
+                } else {
+                    let spec = all_to_many(fixture, 64, RootPolicy::Cyclic, 100, seed);
+                    (spec, plan.window())
+                };
+                fixture.run(model, spec, span)
+            };
+            let windows = run.all_seeds().map(of_seed).collect::<Result<Vec<Window>, Refusal>>();
+            let windows = windows.map_err(ExperimentError::at(name))?;
+            found.push(Output::new(name, load, &windows));
+        }
     }
     Ok(found)
 }
 
-fn output(name: &'static str, load: &'static str, window: Window) -> Output {
-    let (mean_us, _) = means(&window);
-    Output { name, load, throughput: window.throughput, mean_us, deadlock: window.deadlock }
+impl Output {
+    fn new(name: &'static str, load: &'static str, windows: &[Window]) -> Self {
+        let mut deadlocks = windows.iter().filter_map(|window| window.deadlock.clone());
+        Self {
+            name,
+            load,
+            throughput: windows.iter().map(|window| window.throughput).collect(),
+            mean_us: windows.iter().map(|window| means(window).0).collect(),
+            deadlock: deadlocks.next(),
+            deadlocked: windows.iter().filter(|window| window.deadlock.is_some()).count(),
+        }
+    }
 }

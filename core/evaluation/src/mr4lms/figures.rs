@@ -204,14 +204,16 @@ fn run_times(outcomes: &[Outcome]) -> Table {
 
 fn sweep_table(sweeps: &[Sweep]) -> Table {
     let title = "Maximum EFI over the number of colors (figure 8)";
-    let mut table = Table::new("colors-sweep", title, &["fabric", "pattern", "colors", "max EFI"]);
+    let columns = ["fabric", "pattern", "colors", "max EFI", "seeds: max EFI"];
+    let mut table = Table::new("colors-sweep", title, &columns);
     for sweep in sweeps {
         for (colors, max_efi) in &sweep.max_efi {
             table.push([
                 Cell::text(sweep.preset),
                 Cell::text(sweep.pattern.name()),
                 Cell::count(*colors),
-                Cell::count(*max_efi),
+                Cell::Number(max_efi.mean(), 0),
+                Cell::text(max_efi.spread(|value| format!("{value:.0}"))),
             ]);
         }
     }
@@ -224,7 +226,7 @@ fn sweep_plot(sweeps: &[Sweep]) -> Plot {
         points: sweep
             .max_efi
             .iter()
-            .map(|(colors, efi)| (f64::from(*colors), f64::from(*efi)))
+            .map(|(colors, efi)| (f64::from(*colors), efi.mean()))
             .collect(),
         style: Style::Line,
     });

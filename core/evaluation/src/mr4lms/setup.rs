@@ -98,10 +98,10 @@ impl From<&Routed> for Single {
     }
 }
 
-/// Maximum EFI over the number of colors, of the first seed.
+/// Maximum EFI over the number of colors, of every seed.
 #[derive(Debug)]
 pub(super) struct Sweep {
     pub(super) preset: &'static str,
     pub(super) pattern: Mr4lmsPattern,
-    pub(super) max_efi: Vec<(u16, u32)>,
+    pub(super) max_efi: Vec<(u16, Sample)>,
 }
