@@ -20,6 +20,7 @@ pub(super) fn claims(found: &Found) -> Vec<Claim> {
     claims.extend(idle(found));
     claims.extend(over_counts(found));
     claims.extend(over_sizes(found));
+    claims.extend(heights(found));
     claims.extend(switch_trees(found));
     claims.extend(packets(found));
     claims.extend(noise::claims(found));
@@ -98,7 +99,22 @@ fn widths(found: &Found) -> Vec<Claim> {
         row("largest width within 0.1 us of it, 512 processes", edge, 64.0, range.max)
             .higher_is_better()
             .because("at 64 F(k) is 0.07 us above the best and at 69 0.1 us; 64 may be the hardware's most children"),
+        width_of_a_reduction(found),
     ]
+}
+
+/// §6.1: "k = 32 is good for barriers, broadcasts and reductions of 8 bytes."
+fn width_of_a_reduction(found: &Found) -> Claim {
+    let trade = Trade::new(&found.parameters, Operation::Reduce, 8);
+    let best = trade.latency_us(trade.best_width(MOST - 1), MOST);
+    let what = "reduction of 8 bytes, width 32 above the best width, 512 processes, model";
+    let published = Published::at_most("good: within 0.1 us of the best", 0.1);
+    let ours = trade.latency_us(WIDTH, MOST) - best;
+    Comparison::new(what, "aggregation trees §6.1", published, ours)
+        .printed(" us", 2)
+        .within(Tolerance::Units(0.05))
+        .note("what a byte costs is ours")
+        .because("a byte costs more in ours than on the paper's machine, so that narrower trees are better")
 }
 
 /// §2.3: the model against what it models.
@@ -250,6 +266,31 @@ fn over_sizes(found: &Found) -> Vec<Claim> {
     each.collect()
 }
 
+/// §6.1.1: "The hierarchical tree is higher at few processes; at many all three are as high."
+fn heights(found: &Found) -> Vec<Claim> {
+    let source = "aggregation trees §6.1.1";
+    let height = |kind, processes| {
+        let tree = found.idle.of(kind).find(|tree| tree.processes == processes)?;
+        Some(f64::from(tree.tree.height()))
+    };
+    let few = [Kind::Hierarchical, Kind::Nomial].map(|kind| height(kind, 32));
+    let many: Option<Vec<f64>> = Kind::ALL.into_iter().map(|kind| height(kind, MOST)).collect();
+    let mut claims = Vec::new();
+    if let [Some(ours), Some(nomial)] = few {
+        let what = "levels of the hierarchical tree above those of 32-nomial, 32 processes";
+        let row = Comparison::new(what, source, Published::at_least("more", 1.0), ours - nomial);
+        claims.push(row.because("two leaf switches fit into one block of 32 places"));
+    }
+    claims.extend(many.map(|heights| {
+        let most = heights.iter().copied().fold(0.0, f64::max);
+        let least = heights.into_iter().fold(f64::INFINITY, f64::min);
+        let what = "levels of the three trees, most less least, 512 processes";
+        let row = Comparison::new(what, source, Published::number("the same", 0.0), most - least);
+        row.because("blocks of 32 places that 16 processes leave half empty need a level more")
+    }));
+    claims
+}
+
 /// §6.2.1: whole broadcasts on switch trees and 64-ary adapter trees.
 fn switch_trees(found: &Found) -> Vec<Claim> {
     let costs = &found.parameters;
@@ -353,6 +394,14 @@ fn packets(found: &Found) -> Vec<Claim> {
             "most packets on one link of a leaf switch, hierarchical 32-nomial, 32 processes";
         let row = Comparison::new(what, source, published, f64::from(Crossed::of(tree).link));
         claims.push(row.because("the second switch sends more than its first process's packet"));
+    }
+    if let Some(tree) = found.idle.of(Kind::Nomial).find(|tree| tree.processes == 64) {
+        let what = "most packets on one link of a leaf switch, 32-nomial, 512 processes over 64";
+        let grown = link(Kind::Nomial) / f64::from(Crossed::of(tree).link.max(1));
+        let row = Comparison::new(what, source, Published::number("stays: 16", 1.0), grown);
+        claims.push(row.printed("x", 2).because(
+            "the root's switch gets one packet more of every 32 processes, beside the 16 of its neighbor",
+        ));
     }
     claims
 }

@@ -3,7 +3,7 @@
 use crate::claim::NotCompared;
 
 /// Statements that have no row.
-pub(in crate::aggregation) const NOT_COMPARED: [NotCompared; 15] = [
+pub(in crate::aggregation) const NOT_COMPARED: [NotCompared; 17] = [
     NotCompared {
         what: "Curves of figures 4, 5, 12, 13, 15, 18, 19 and 20 beyond the numbers of the text",
         source: "aggregation trees, figures",
@@ -54,6 +54,16 @@ pub(in crate::aggregation) const NOT_COMPARED: [NotCompared; 15] = [
         what: "Algorithm 5 gives the tree of fewest switches",
         source: "aggregation trees §4.2",
         why: "it is a theorem, invariant AGG-4 of `docs/invariants.md`; the algorithm is lost and rebuilt",
+    },
+    NotCompared {
+        what: "A communicator that gets no entry has a tree of adapters",
+        source: "aggregation trees §5",
+        why: "it is a rule, which `core/collectives/src/allocator/tests.rs` asserts",
+    },
+    NotCompared {
+        what: "Roots are the switches nearest to all members, the least loaded first, all of whose switches have an entry",
+        source: "aggregation trees §4.1",
+        why: "it is the method, which the rows of figures 19 and 20 are made by; the text measures no load of roots",
     },
     NotCompared {
         what: "With still more processes hierarchical stays below 32-nomial",

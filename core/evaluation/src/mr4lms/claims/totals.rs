@@ -15,8 +15,10 @@ pub(super) fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
     claims.extend(merging(outcomes));
     claims.extend(of_a_color(outcomes));
     claims.extend(torus(outcomes));
+    claims.extend(fit(outcomes));
     if is_whole(outcomes) {
         claims.extend(colors(outcomes));
+        claims.extend(unmerged(outcomes));
         claims.extend(loads(outcomes));
         claims.extend(grown(outcomes));
         claims.extend(run_times(outcomes));
@@ -34,16 +36,49 @@ fn one_if(holds: bool) -> f64 {
     f64::from(u8::from(holds))
 }
 
-fn colors(outcomes: &[Outcome]) -> Option<Claim> {
-    let fat_trees = outcomes.iter().filter(|one| FAT_TREES.contains(&one.fabric.preset));
-    let ours = count(fat_trees, |one| one_if(COLORS(one) <= 128.0))?;
-    let what = "patterns of 18 on the fat trees that need at most 128 colors";
-    let published = Published::at_least("most of them", 10.0);
-    Some(
+fn colors(outcomes: &[Outcome]) -> Vec<Claim> {
+    let fat_trees = || outcomes.iter().filter(|one| FAT_TREES.contains(&one.fabric.preset));
+    let mut claims = Vec::new();
+    claims.extend(count(fat_trees(), |one| one_if(COLORS(one) <= 128.0)).map(|ours| {
+        let what = "patterns of 18 on the fat trees that need at most 128 colors";
+        let published = Published::at_least("most of them", 10.0);
         Comparison::new(what, "MR4LMS §4.3", published, ours)
             .higher_is_better()
-            .because("random groups and those of four processes need more on all three"),
-    )
+            .because("random groups and those of four processes need more on all three")
+    }));
+    let share: Figure = |one| COLORS(one) / f64::from(one.unlimited[0].figures.groups.max(1));
+    claims.extend(most(fat_trees().map(|one| one.sample(share))).map(|ours| {
+        let what = "colors needed over groups, most of the patterns on the fat trees";
+        let published = Published::at_most("far below 1", 0.5);
+        let row = Comparison::new(what, "MR4LMS §4.3", published, ours).printed("", 2);
+        row.within(Tolerance::Units(0.05)).note("the limit for 'far' is ours").because(
+            "a random group has members below most leaf switches, so that few groups do not meet; grids need few",
+        )
+    }));
+    claims
+}
+
+/// "On fat trees patterns that do not fit need not many colors more."
+fn fit(outcomes: &[Outcome]) -> Option<Claim> {
+    let of = |shape: PatternShape| {
+        let is_it = |one: &&Outcome| (one.fabric.preset, one.pattern.shape) == ("bluelight", shape);
+        outcomes.iter().find(is_it).map(|one| one.sample(COLORS))
+    };
+    let ours = of(Plane(90, 90))?.with(&of(Plane(256, 34))?, |other, fits| other / fits);
+    let what = "colors needed on bluelight, 90x90 over 256x34, which fits";
+    let published = Published::at_most("no sharp growth: 1.7 (50 over 29)", 1.73);
+    let row = Comparison::new(what, "MR4LMS §4.3", published, ours).printed("", 2);
+    let row = row.within(Tolerance::Percent(10.0));
+    Some(row.because("lookahead spreads the groups that stay in a midplane over more switches than those of 90x90"))
+}
+
+/// "Most patterns need no merging with the recommended colors."
+fn unmerged(outcomes: &[Outcome]) -> Option<Claim> {
+    let ours = count(outcomes.iter(), |one| one_if(one.recommended.figures.max_tfi <= 1))?;
+    let what = "patterns of 36 that merge nothing with the recommended colors";
+    let published = Published::at_least("most of them", 19.0);
+    let row = Comparison::new(what, "MR4LMS §4.5.1", published, ours).higher_is_better();
+    Some(row.because("those of four processes and of random groups merge, on most of the fabrics"))
 }
 
 /// "Patterns that fit the torus need few colors, the others many."
