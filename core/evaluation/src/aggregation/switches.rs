@@ -225,7 +225,7 @@ fn with_units(graph: &Graph, switches: &[SwitchId]) -> Result<Graph, BuildError>
 /// data, and those that units make of it.
 struct ToUnits {
     collective: Collective,
-    /// By endpoint.
+    /// By endpoint: the way to the node above it.
     up: Vec<Option<TreeId>>,
     with_data: [EndpointId; 2],
     bytes: u32,
