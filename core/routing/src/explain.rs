@@ -213,7 +213,7 @@ impl Where {
             let number = if plan.is_dual() { Layout::dual } else { Layout::new };
             let layout = number(params, plan.colors(), plan.tables()).ok()?;
             let is_mixed = engine.kind() != EngineKind::CMr4lmsFixed;
-            let layout = if is_mixed { layout.with_mixed_pairs() } else { layout };
+            let layout = if is_mixed { layout.with_mixed_pairs(view) } else { layout };
             layout.trees(spt).nth(usize::from(own.tree))
         });
         let has_top = params.levels >= 3;

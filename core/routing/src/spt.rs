@@ -10,10 +10,10 @@
 //! leaf, so the entry is the spanning-tree number itself and `C` entries give `C` trees.
 //!
 //! With fault tolerance (equation (4), rebuilt) a number stands for a *pair* of trees that share no
-//! link and no switch above the leaves: the level-1 switches are halved. Both have one color; with
-//! per-switch tables each needs an entry of its own.
+//! link and no switch above the leaves: each goes through a level-1 switch of its own. Both have one
+//! color; with per-switch tables each needs an entry of its own.
 
-use fabricast_topology::{FatTreeParams, Mgid, TableKind};
+use fabricast_topology::{FatTree, FatTreeParams, Mgid, TableKind};
 use thiserror::Error;
 
 /// The most entries a multicast table can have: InfiniBand's limit, the multicast LIDs from 0xC000
@@ -161,7 +161,18 @@ pub struct Layout {
     space: MgidSpace,
     params: FatTreeParams,
     lanes: u32,
-    mixed_pairs: bool,
+    pairing: Pairing,
+}
+
+/// The two level-1 switches that the trees of a pair go through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pairing {
+    /// One of each half, the same two in every round (equation (4)).
+    Fixed,
+    /// One of each half, others in every round.
+    AcrossHalves,
+    /// Any two, others in every round.
+    AnyTwo,
 }
 
 impl Layout {
@@ -178,7 +189,7 @@ impl Layout {
         let lanes = lanes(params);
         let trees = if params.levels <= 1 { 1 } else { params.spines * lanes };
         let space = MgidSpace::new(colors, trees, tables)?;
-        Ok(Self { space, params: *params, lanes, mixed_pairs: false })
+        Ok(Self { space, params: *params, lanes, pairing: Pairing::Fixed })
     }
 
     /// Numbers pairs of spanning trees, for fault tolerance (equation (4)). If the number of
@@ -197,15 +208,18 @@ impl Layout {
         }
         let lanes = lanes(params);
         let space = MgidSpace::dual(colors, params.spines / 2 * lanes, tables)?;
-        Ok(Self { space, params: *params, lanes, mixed_pairs: false })
+        Ok(Self { space, params: *params, lanes, pairing: Pairing::Fixed })
     }
 
-    /// Joins each tree of the first half of the level-1 switches with another one of the second
-    /// half in every round, where the paper always joins the same two. A group finds a pair as soon
-    /// as one switch of each half serves it.
+    /// Joins other level-1 switches to pairs in every round, where the paper always joins the same
+    /// two. With so many rounds as level-1 switches a group finds a pair as soon as any two of them
+    /// serve it. Where top midplanes of several level-1 switches share switches, as in directors,
+    /// two of one half can meet there; so only those of different halves are joined, and with half
+    /// as many rounds a group finds a pair as soon as one of each half serves it.
     #[must_use]
-    pub const fn with_mixed_pairs(self) -> Self {
-        Self { mixed_pairs: true, ..self }
+    pub fn with_mixed_pairs(self, fat_tree: &FatTree) -> Self {
+        let pairing = if fat_tree.shares_tops() { Pairing::AcrossHalves } else { Pairing::AnyTwo };
+        Self { pairing, ..self }
     }
 
     /// Returns the numbers without the geometry.
@@ -242,9 +256,14 @@ impl Layout {
     fn tree_of(&self, spt: u32, half: u8) -> SpanningTree {
         let params = &self.params;
         let (round, t) = (spt / self.space.trees_per_color, spt % self.space.trees_per_color);
-        let spines = (params.spines / u32::from(self.space.trees_per_group())).max(1);
-        let turn = if self.mixed_pairs && half > 0 { round } else { 0 };
-        let (g, lane) = ((t + turn) % spines + u32::from(half) * spines, t / spines);
+        let pairs = (params.spines / u32::from(self.space.trees_per_group())).max(1);
+        let (at, lane) = (t % pairs, t / pairs);
+        let g = match (self.pairing, half) {
+            _ if !self.space.dual => at,
+            (Pairing::AnyTwo, _) => one_of_any_two(params.spines, at, round, half),
+            (Pairing::AcrossHalves, 1..) => (at + round) % pairs + pairs,
+            (Pairing::AcrossHalves | Pairing::Fixed, _) => at + u32::from(half) * pairs,
+        };
         let mut tree = SpanningTree {
             spt,
             color: self.space.color_of(spt, half),
@@ -266,6 +285,25 @@ impl Layout {
         }
         tree
     }
+}
+
+/// Returns one switch of a pair, where rounds are those of a round-robin tournament (the circle
+/// method): in each, every switch is in one pair, but for one that is in none if their number is
+/// odd. After as many rounds as there are switches, one less if their number is even, every two
+/// have been a pair once.
+///
+/// - `at`: the number of the pair in its round.
+const fn one_of_any_two(switches: u32, at: u32, round: u32, half: u8) -> u32 {
+    let circle = (switches - 1) | 1; // an even number leaves out the last one
+    let turn = round % circle;
+    let step = at + switches % 2;
+    let [first, second] = if step == 0 {
+        // The one left out is the first of its pair in every other round.
+        if round.is_multiple_of(2) { [turn, circle] } else { [circle, turn] }
+    } else {
+        [(turn + step) % circle, (turn + circle - step) % circle]
+    };
+    if half == 0 { first } else { second }
 }
 
 /// Lanes from a level-1 switch to a top midplane that can go on to a link of their own.

@@ -213,6 +213,24 @@ impl FatTree {
         column(&self.l3, tn, x, self.params.l3_per_tn).map(SwitchId)
     }
 
+    /// Tells whether top midplanes of different TN groups have a switch in common.
+    ///
+    /// Cost: linear in the switches of all top midplanes.
+    #[must_use]
+    pub fn shares_tops(&self) -> bool {
+        let params = &self.params;
+        let mut group_of = vec![NONE; self.places.len()];
+        (0..params.tns).any(|tn| {
+            let group = tn / params.tns_per_group;
+            let l2 = (0..params.blocks).filter_map(|block| self.l2_switch(tn, block));
+            let l3 = (0..params.l3_per_tn).filter_map(|x| self.l3_switch(tn, x));
+            l2.chain(l3).any(|switch| {
+                let other = std::mem::replace(&mut group_of[switch.index()], group);
+                other != NONE && other != group
+            })
+        })
+    }
+
     /// Returns the place of a switch.
     #[must_use]
     pub fn place(&self, switch: SwitchId) -> Place {

@@ -89,6 +89,38 @@ pub(crate) fn any_params() -> impl Strategy<Value = FatTreeParams> {
     )
 }
 
+fn any_pairing() -> impl Strategy<Value = Pairing> {
+    prop_oneof![Just(Pairing::Fixed), Just(Pairing::AcrossHalves), Just(Pairing::AnyTwo)]
+}
+
+/// In every round each switch is in one pair at most, and all rounds together have every two of
+/// them once; each is the first of its pair about as often as the second.
+#[test]
+fn any_two_level_1_switches_are_a_pair_in_one_round() {
+    for spines in 2..20 {
+        let params = FatTreeParams { spines, ..*paper(32).params() };
+        let layout = Layout::dual(&params, 19, TableKind::PerPort).unwrap();
+        let layout = Layout { pairing: Pairing::AnyTwo, ..layout };
+        let (pairs, rounds) = (spines / 2, (spines - 1) | 1);
+        assert_eq!(layout.space().trees_per_color(), pairs);
+        let mut met = BTreeSet::new();
+        let mut firsts = vec![0u32; spines as usize];
+        for round in 0..rounds {
+            let mut used = BTreeSet::new();
+            for spt in round * pairs..(round + 1) * pairs {
+                let pair: Vec<u32> = layout.trees(spt).map(|tree| tree.g).collect();
+                assert!(pair.iter().all(|g| *g < spines && used.insert(*g)), "{spines} {round}");
+                assert!(met.insert((pair[0].min(pair[1]), pair[0].max(pair[1]))), "{pair:?}");
+                firsts[pair[0] as usize] += 1;
+            }
+        }
+        let all = spines * (spines - 1) / 2;
+        assert_eq!(met.len(), all as usize);
+        let (least, most) = (firsts.iter().min().unwrap(), firsts.iter().max().unwrap());
+        assert!(most - least <= 1, "{firsts:?}");
+    }
+}
+
 proptest! {
     /// Theorem 1: the M trees of one color share no switch-to-switch link,
     /// and M is as many as a leaf's up-links or the levels above allow.
@@ -124,14 +156,14 @@ proptest! {
     #[test]
     fn the_trees_of_a_pair_share_nothing_above_the_leaves(
         params in any_params(), colors in 2u16..9, per_switch in any::<bool>(),
-        mixed in any::<bool>(),
+        pairing in any_pairing(),
     ) {
         let tables = if per_switch { TableKind::PerSwitch } else { TableKind::PerPort };
         let Ok(layout) = Layout::dual(&params, colors, tables) else {
             prop_assert!(params.spines < 2);
             return Ok(());
         };
-        let layout = if mixed { layout.with_mixed_pairs() } else { layout };
+        let layout = Layout { pairing, ..layout };
         let space = layout.space();
         let (mut entries, mut links) = (BTreeSet::new(), BTreeSet::new());
         for spt in 0..space.total() {

@@ -48,16 +48,6 @@ impl Fabric {
         l2.chain(l3)
     }
 
-    /// Tells whether top midplanes of different level-1 switches share switches.
-    pub(crate) fn shares_tops(&self) -> bool {
-        let params = self.fat_tree.params();
-        let group = |tn: u32| tn / params.tns_per_group;
-        let mut owner = BTreeMap::new();
-        (0..params.tns).any(|tn| {
-            self.tops(tn).any(|(_, at)| *owner.entry(at).or_insert(group(tn)) != group(tn))
-        })
-    }
-
     /// Tells whether both trees of a pair, which take the same positions in both halves of the
     /// level-1 switches, can meet in a switch above level 1.
     pub(crate) fn halves_meet(&self) -> bool {

@@ -356,7 +356,7 @@ fn the_random_cases_cover_what_they_should() {
         let mut engine = fabric.engine(3, way);
         seen.insert(format!("{} levels", params.levels));
         seen.insert(format!("{} levels, lanes {}", params.levels, engine.layout().lanes() > 1));
-        if fabric.shares_tops() {
+        if fabric.fat_tree.shares_tops() {
             seen.insert(format!("{} levels, shared", params.levels));
         }
         for step in &history {

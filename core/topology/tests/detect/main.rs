@@ -194,6 +194,20 @@ fn the_sunway_fabrics_are_trees_of_shared_directors() {
         assert_eq!(tree.irregularities(), &[]);
         check_consistent(&graph, &tree);
         check_halves(&tree);
+        assert!(tree.shares_tops(), "{name}");
+    }
+}
+
+/// Every top midplane of the C-MR4LMS paper, and every core switch or spine, is of one TN group.
+#[test]
+fn trees_without_directors_share_no_tops() {
+    for text in [
+        "kind = 'cn-tn-fat-tree'\nq = 4\nm = 4\np = 2\nk = 4\nw = 2\nl3_per_tn = 2\n\
+         endpoints_per_leaf = 4",
+        "kind = 'k-ary-3-level'\nk = 6",
+        "kind = 'leaf-spine'\nleaves = 4\nspines = 3\nendpoints_per_leaf = 3",
+    ] {
+        assert!(!FatTree::detect(&generate(text)).unwrap().shares_tops(), "{text}");
     }
 }
 
