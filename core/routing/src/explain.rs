@@ -17,7 +17,7 @@ use fabricast_topology::{EndpointId, FatTree, Mgid, Place, PortId, SwitchId};
 
 use crate::group_tree::{GroupTree, Trunk};
 use crate::plan::{CutOff, GroupPlan, Moved, Unprotected, Unrouted, VirtualGroup, VirtualGroupId};
-use crate::routing_engine::{EngineKind, RoutingEngine};
+use crate::routing_engine::RoutingEngine;
 use crate::spt::Layout;
 use chains::{Own, chains};
 pub use other_size::{OtherSize, at_other_size};
@@ -212,9 +212,7 @@ impl Where {
         let numbered = spanning_tree.filter(|_| params.levels >= 2).and_then(|spt| {
             let number = if plan.is_dual() { Layout::dual } else { Layout::new };
             let layout = number(params, plan.colors(), plan.tables()).ok()?;
-            let is_mixed = engine.kind() != EngineKind::CMr4lmsFixed;
-            let layout = if is_mixed { layout.with_mixed_pairs(view) } else { layout };
-            layout.trees(spt).nth(usize::from(own.tree))
+            layout.with_mixed_pairs(view).trees(spt).nth(usize::from(own.tree))
         });
         let has_top = params.levels >= 3;
         let top_midplane = numbered.filter(|_| has_top).map(|tree| tree.tn);

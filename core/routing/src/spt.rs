@@ -10,8 +10,8 @@
 //! leaf, so the entry is the spanning-tree number itself and `C` entries give `C` trees.
 //!
 //! With fault tolerance (equation (4), rebuilt) a number stands for a *pair* of trees that share no
-//! link and no switch above the leaves: each goes through a level-1 switch of its own. Both have one
-//! color; with per-switch tables each needs an entry of its own.
+//! link and no switch above the leaves: each goes through a level-1 switch of its own. Both have
+//! one color; with per-switch tables each needs an entry of its own.
 
 use fabricast_topology::{FatTree, FatTreeParams, Mgid, TableKind};
 use thiserror::Error;
@@ -193,7 +193,7 @@ impl Layout {
     }
 
     /// Numbers pairs of spanning trees, for fault tolerance (equation (4)). If the number of
-    /// level-1 switches is odd, one of them stays unused.
+    /// level-1 switches is odd, one of them stays unused in each round.
     ///
     /// # Errors
     ///

@@ -87,6 +87,7 @@ impl FixedRootEngine {
     ) -> Result<Self, LayoutError> {
         let number = if options.fault_tolerant { Layout::dual } else { Layout::new };
         let layout = number(fat_tree.params(), options.colors, options.tables)?;
+        let layout = layout.with_mixed_pairs(&fat_tree);
         let fabric = Fabric::new(graph, fat_tree, &layout);
         let space = *layout.space();
         Ok(Self {

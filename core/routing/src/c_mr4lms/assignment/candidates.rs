@@ -23,7 +23,7 @@ pub(super) const MOST: usize = 4;
 pub(super) struct Candidates {
     pub(super) held: Vec<Held>, // by round
     rows: [LinkedRows; 3],
-    turns: Vec<u32>, // places in a round whose trees have the links of the leaves
+    turns: Vec<u32>, // places in a round whose trees can have the links of the leaves
     best: Vec<(u64, TreeNumber)>, // falling by weight
 }
 
@@ -95,11 +95,12 @@ impl TreeAssignment {
         best.clear();
         turns.clear();
         let (trees, total, rounds) = (space.trees_per_color(), space.total(), space.rounds());
-        // The links of leaves are the same in all rounds.
-        turns.extend((0..trees.min(total)).filter(|turn| {
-            let pair = fabric.trees(TreeNumber(*turn));
-            wanted.has(pair, |tree| low.is_live(tree.leaf_up), |tree| low.exists(tree.leaf_up))
-        }));
+        // The links of leaves are the same in all rounds, but for pairs.
+        let is_dual = space.trees_per_group() > 1;
+        turns.extend(
+            (0..trees.min(total))
+                .filter(|turn| is_dual || low.is_live(fabric.tree(TreeNumber(*turn)).leaf_up)),
+        );
         let is_live = |tree: &SpanningTree| {
             let [leaf_up, u, v] = fabric.rows(tree);
             low.is_live(leaf_up) && middle.is_live(u) && high.is_live(v)
