@@ -1,6 +1,7 @@
 //! Arguments that several commands take.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueEnum, value_parser};
@@ -222,6 +223,30 @@ pub(crate) struct EngineArgs {
     /// Leave groups that a dead link has moved where they are when it is back (`c-mr4lms-fixed`).
     #[arg(long)]
     pub(crate) stay_after_healing: bool,
+}
+
+/// Work of MR4LMS, groups times ports of the fabric, in a millisecond of one core.
+const WORK_PER_MS: u64 = 20_000;
+
+/// Limit of a comparison of engines.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// Always compare with all other engines.
+    #[arg(long, requires = "topology")]
+    compare: bool,
+    /// Compare with the engines that are expected to take this long at most. The estimate is by the
+    /// sizes of fabric and groups, the same on every machine.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration,
+        default_value = "10s", conflicts_with = "compare", requires = "topology")]
+    within: Duration,
+}
+
+impl CompareArgs {
+    /// The work that MR4LMS may take.
+    pub(crate) fn budget(self) -> u64 {
+        let milliseconds = u64::try_from(self.within.as_millis()).unwrap_or(u64::MAX);
+        if self.compare { u64::MAX } else { milliseconds.saturating_mul(WORK_PER_MS) }
+    }
 }
 
 /// The engine of a plan that is made without a control plane.

@@ -3,10 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use anyhow::Context;
 use fabricast_routing::formats::GroupRecord;
 use fabricast_routing::{
-    BuildError, EngineKind, EngineOptions, GroupSource, MAX_COLORS, MergePartner, MergePolicy,
-    PatternMaker, PortLoads, RootScope, Routed, Scenario, ScenarioError, refused_options,
+    Advice, BuildError, EngineKind, EngineOptions, GroupSource, MAX_COLORS, MergePartner,
+    MergePolicy, MgidSpace, PatternGroup, PatternMaker, PortLoads, RootScope, Routed, Scenario,
+    ScenarioError, advise, refused_options,
 };
 use fabricast_topology::{FatTree, TableKind};
 
@@ -27,7 +29,8 @@ pub(crate) struct PlanInput {
     groups: Groups,
 }
 
-enum Groups {
+/// Groups to be planned.
+pub(crate) enum Groups {
     Listed(Vec<GroupRecord>),
     Pattern { text: String, make: Box<PatternMaker<'static>> },
 }
@@ -49,12 +52,38 @@ impl PlanInput {
         groups: &GroupArgs,
         engine: &OfflineEngineArgs,
     ) -> Result<Self, Failure> {
+        Self::read_or(topology, groups, engine, None)
+    }
+
+    /// Reads everything for [`Self::choose_engine`]: where there is no fat tree, MR4LMS takes the
+    /// place of an engine that needs one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub(crate) fn read_for_choice(
+        topology: &str,
+        groups: &GroupArgs,
+        engine: &OfflineEngineArgs,
+    ) -> Result<Self, Failure> {
+        Self::read_or(topology, groups, engine, Some(EngineKind::Mr4lms))
+    }
+
+    fn read_or(
+        topology: &str,
+        groups: &GroupArgs,
+        engine: &OfflineEngineArgs,
+        without_fat_tree: Option<EngineKind>,
+    ) -> Result<Self, Failure> {
         let topology = Topology::read(topology)?;
-        let kind = engine.engine.kind;
+        let mut kind = engine.engine.kind;
         let options = options(&engine.engine, MAX_COLORS)?;
         let fat_tree = match topology.fat_tree() {
             Ok(view) => Some(Arc::new(view)),
-            Err(failure) if kind.needs_fat_tree() => return Err(failure),
+            Err(failure) if kind.needs_fat_tree() => {
+                kind = without_fat_tree.ok_or(failure)?;
+                None
+            }
             Err(_) => None,
         };
         let loads = loads::read(engine, &topology.graph)?;
@@ -62,12 +91,31 @@ impl PlanInput {
         Ok(Self { topology, fat_tree, kind, options, loads, groups })
     }
 
+    /// Takes the engine of least cost for tables of this size, and says why.
+    ///
+    /// - `budget`: as for [`advise`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::failure`].
+    pub(crate) fn choose_engine(
+        &mut self,
+        colors: u16,
+        budget: u64,
+    ) -> Result<Vec<Advice>, Failure> {
+        let scenario = self.scenario();
+        let failure = |error| self.failure(error);
+        let routed = scenario.route(colors).map_err(failure)?;
+        let advice = advise(&scenario, colors, &*routed.engine, budget).map_err(failure)?;
+        let best = advice.iter().find_map(Advice::best_engine).unwrap_or(scenario.kind);
+        let Scenario { kind, options, .. } = scenario.with_engine(best);
+        (self.kind, self.options) = (kind, options);
+        Ok(advice)
+    }
+
     /// Gives what is to be routed.
     pub(crate) fn scenario(&self) -> Scenario<'_> {
-        let groups = match &self.groups {
-            Groups::Listed(records) => GroupSource::Listed(records),
-            Groups::Pattern { make, .. } => GroupSource::Pattern(&**make),
-        };
+        let groups = self.groups.source();
         let Self { topology, fat_tree, kind, options, .. } = self;
         let (kind, options) = (*kind, *options);
         let (graph, fat_tree, loads) = (&topology.graph, fat_tree.as_ref(), self.loads.as_ref());
@@ -112,7 +160,12 @@ impl PlanInput {
 }
 
 impl Groups {
-    fn read(args: &GroupArgs, topology: &Topology) -> Result<Self, Failure> {
+    /// Reads the file, or the text of the pattern.
+    ///
+    /// # Errors
+    ///
+    /// Names the option, or the file, the line and the field that is wrong.
+    pub(crate) fn read(args: &GroupArgs, topology: &Topology) -> Result<Self, Failure> {
         if let Some(file) = &args.groups {
             return Ok(Self::Listed(group_file::read(file, &topology.graph)?));
         }
@@ -120,6 +173,33 @@ impl Groups {
         let pattern = Pattern::read(&text, args, topology.graph.endpoint_count())
             .map_err(|error| error.context(format!("--pattern '{text}'")))?;
         Ok(Self::Pattern { text, make: Box::new(move |space| pattern.groups(space)) })
+    }
+
+    /// Gives what a scenario routes.
+    pub(crate) fn source(&self) -> GroupSource<'_> {
+        match self {
+            Self::Listed(records) => GroupSource::Listed(records),
+            Self::Pattern { make, .. } => GroupSource::Pattern(&**make),
+        }
+    }
+
+    /// Lists the groups, those of a pattern with MGIDs of a space.
+    ///
+    /// # Errors
+    ///
+    /// Names the pattern that does not fit.
+    pub(crate) fn records(&self, space: &MgidSpace) -> Result<Vec<GroupRecord>, Failure> {
+        let (text, make) = match self {
+            Self::Listed(records) => return Ok(records.clone()),
+            Self::Pattern { text, make } => (text, make),
+        };
+        let groups = make(space).with_context(|| format!("--pattern '{text}'"))?;
+        let record = |group: PatternGroup| GroupRecord {
+            mgid: Some(group.mgid),
+            name: Some(group.name),
+            members: group.members,
+        };
+        Ok(groups.into_iter().map(record).collect())
     }
 }
 

@@ -1,5 +1,7 @@
 //! `fabricast capacity`: what a fabric and its groups need, with no control plane.
 
+mod advise;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -17,13 +19,17 @@ use crate::output::{self, Rows};
 use crate::plan_input::{PlanInput, table_kind};
 use crate::progress::Progress;
 
-/// Compute the table size that a fabric and its groups need.
+/// Compute the table size and the engine that a fabric and its groups need.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CapacityCommand {
     /// Find the smallest table that avoids all merging of groups, and the cost of smaller tables;
     /// exit 1 if none up to the limit avoids it.
     #[command(alias = "capacity")]
     Plan(PlanArgs),
+    /// Name the routing engine of least cost, and say why: the fewest groups without a tree, then
+    /// the least maximum EFI, then the least maximum TFI.
+    #[command(alias = "advice")]
+    Advise(advise::AdviseArgs),
 }
 
 /// Options of `capacity plan`.
@@ -53,6 +59,7 @@ impl Run for CapacityCommand {
         let format = globals.format;
         match self {
             Self::Plan(args) => plan_capacity(&args, format),
+            Self::Advise(args) => advise::run(&args, format),
         }
     }
 }

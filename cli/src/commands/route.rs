@@ -1,6 +1,6 @@
 //! `fabricast route`: plan, verify and explain offline, explain what is running.
 
-mod advice;
+pub(super) mod advice;
 mod audit;
 mod deadlock;
 mod draw;

@@ -193,7 +193,8 @@ fn the_best_engine_is_the_one_of_least_cost() {
     let found = plan("demo", "64x32", &[&tables[..], &files].concat());
     let best = found["advice"].as_array().expect("a list").last().expect("there is a choice");
     assert_eq!((&best["kind"], &best["engine"]), (&json!("best"), &found["engine"]), "{found}");
-    for figure in ["max_efi", "max_tfi", "unrouted"] {
+    for figure in ["maxEfi", "maxTfi", "unrouted"] {
+        assert!(best[figure].is_u64(), "{figure}: {found}");
         assert_eq!(best[figure], found[figure], "{figure}: {found}");
     }
     assert!(found["maxEfi"].as_u64() < usual["maxEfi"].as_u64(), "{usual} {found}");
@@ -203,6 +204,48 @@ fn the_best_engine_is_the_one_of_least_cost() {
     let both = ["route", "plan", "--topology", "demo", "--pattern", "64x32", "--best-engine"];
     let run = sandbox.run(&[&both[..], &["--engine", "mr4lms"]].concat());
     run.refused(2, "--engine");
+}
+
+#[test]
+fn the_engine_of_least_cost_is_named_with_the_reason() {
+    let sandbox = Sandbox::new();
+    sandbox.write("torus.toml", "kind = 'torus'\nx = 3\ny = 3\nz = 1\nendpoints_per_switch = 2\n");
+    for (tables, colors) in [("per-switch", "16"), ("per-port", "4")] {
+        let what = ["--topology", "demo", "--pattern", "64x32", "--tables", tables];
+        let what = [&what[..], &["--colors", colors]].concat();
+        let found = sandbox.json(&[&["capacity", "advise"], &what[..]].concat());
+        let advice = found["advice"].as_array().expect("a list");
+        let best = advice.last().expect("there is a choice");
+        assert_eq!((&best["kind"], &best["engine"]), (&json!("best"), &found["engine"]), "{found}");
+        // An explanation is of that engine's plan, and says why.
+        let explain = [&["route", "explain", "x/0/0", "--best-engine"], &what[..]].concat();
+        let explained = sandbox.json(&explain);
+        assert_eq!(explained["engine"], found["engine"], "{explained}");
+        let reasons = explained["engineReasons"].as_array().expect("a list");
+        assert_eq!(reasons.last(), Some(&best["text"]), "{explained}");
+        assert!(sandbox.ok(&explain).contains("has the least cost of"), "{explained}");
+        // Without time for others it is the engine that was asked for.
+        let found = sandbox.json(&[&["capacity", "advise", "--within", "0s"], &what[..]].concat());
+        let tried = |one: &Value| one["kind"] == "measured" || one["kind"] == "best";
+        assert!(!found["advice"].as_array().expect("a list").iter().any(tried), "{found}");
+        assert_eq!(found["engine"], "c-mr4lms-fixed", "{found}");
+    }
+    // The cost of each is what `route plan` gives with it.
+    let usual = ["--topology", "demo", "--pattern", "64x32", "--tables", "per-switch"];
+    let found = sandbox.json(&[&["capacity", "advise"], &usual[..]].concat());
+    let engine = found["engine"].as_str().expect("a name");
+    let plan = ["route", "plan", "--groups-out", "g", "--out", "r", "--tables-out", "t"];
+    let plan = sandbox.json(&[&plan[..], &["--engine", engine], &usual[..]].concat());
+    let best = found["advice"].as_array().expect("a list").last().expect("there is a choice");
+    for figure in ["maxEfi", "maxTfi", "unrouted"] {
+        assert!(best[figure].is_u64(), "{figure}: {found}");
+        assert_eq!(best[figure], plan[figure], "{figure}: {found} {plan}");
+    }
+    let torus = ["capacity", "advise", "--topology", "torus.toml", "--pattern", "3x3"];
+    assert_eq!(sandbox.json(&torus)["engine"], "mr4lms");
+    sandbox.run(&["capacity", "advise", "--topology", "demo"]).refused(2, "--groups <FILE>|--pattern");
+    sandbox.run(&[&torus[..], &["--within", "soon"]].concat()).refused(2, "--within");
+    sandbox.run(&["route", "explain", "a", "--best-engine"]).refused(2, "--topology");
 }
 
 #[test]
@@ -224,7 +267,8 @@ fn plans_come_with_advice_and_measured_comparisons() {
     let measured = &fixed["advice"][2];
     // The other engine's own plan has the same figures.
     let other = run(&["--tables", "per-switch", "--engine", "mr4lms"]);
-    for figure in ["max_efi", "mean_efi", "max_tfi", "mean_tfi", "virtual_groups"] {
+    for figure in ["maxEfi", "meanEfi", "maxTfi", "meanTfi", "virtualGroups"] {
+        assert!(measured[figure].is_number(), "{figure}: {fixed}");
         assert_eq!(measured[figure], other[figure], "{figure}: {fixed} {other}");
         assert_eq!(other["advice"][0][figure], fixed[figure], "{figure}: {fixed} {other}");
     }

@@ -1,11 +1,11 @@
-//! Advice on a plan, as `route plan` prints it.
+//! Advice on a plan, as `route plan` and `capacity advise` print it.
 
 use fabricast_routing::{Advice, Comparison, Preference, RoutingCost};
 use serde::Serialize;
 
 /// One piece of advice; what has no meaning for it is left out.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Advised {
+pub(crate) struct Advised {
     /// `per-switch`, `measured`, `estimated`, `not-tried`, `impossible` or `best`.
     kind: &'static str,
     /// The other engine, or the best one.
@@ -33,7 +33,7 @@ struct Figures {
 }
 
 impl Advised {
-    pub(super) fn of(advice: &Advice) -> Self {
+    pub(crate) fn of(advice: &Advice) -> Self {
         let text = advice.to_string();
         match advice {
             Advice::PerSwitch(_) => Self { kind: "per-switch", text, ..Self::default() },
@@ -68,7 +68,7 @@ impl Advised {
     }
 
     /// The advice as a line for people.
-    pub(super) fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         format!("advice: {}", self.text)
     }
 }

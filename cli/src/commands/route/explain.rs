@@ -10,7 +10,9 @@ use fabricast_topology::{Graph, Mgid, Peer, PortId};
 use serde::Serialize;
 
 use super::GroupNameArgs;
-use crate::args::{Format, GroupArgs, OfflineEngineArgs, ServerArgs, WatchArgs, colors};
+use crate::args::{
+    CompareArgs, Format, GroupArgs, OfflineEngineArgs, ServerArgs, WatchArgs, colors,
+};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::plan_input::PlanInput;
@@ -21,6 +23,8 @@ struct Answer {
     group: String,
     mgid: u32,
     engine: &'static str,
+    /// Cost of this engine and of others, if it was chosen by cost.
+    engine_reasons: Vec<String>,
     entries: u16,
     /// Spanning tree that the MGID maps to; null for engines without such a map.
     home_spanning_tree: Option<u32>,
@@ -112,6 +116,11 @@ pub(crate) struct ExplainArgs {
     pub(super) groups: GroupArgs,
     #[command(flatten)]
     pub(super) engine: OfflineEngineArgs,
+    /// Plan with the engine of least cost, as `capacity advise` names it, and say why.
+    #[arg(long, conflicts_with = "engine", requires = "topology")]
+    pub(super) best_engine: bool,
+    #[command(flatten)]
+    pub(super) compare: CompareArgs,
     /// Entries of each multicast table (C).
     #[arg(long, default_value_t = 32, value_parser = colors(), requires = "topology")]
     pub(super) colors: u16,
@@ -127,7 +136,7 @@ pub(crate) struct ExplainArgs {
 ///
 /// See [`Failure`]; exit 1 if there is no such group.
 pub(super) fn run(topology: &str, args: &ExplainArgs, format: Format) -> Result<(), Failure> {
-    let input = PlanInput::read(topology, &args.groups, &args.engine)?;
+    let (input, engine_reasons) = read(topology, args)?;
     let scenario = input.scenario();
     let now = scenario.route(args.colors).map_err(|error| input.failure(error))?;
     let names = input.names(&now)?;
@@ -146,6 +155,7 @@ pub(super) fn run(topology: &str, args: &ExplainArgs, format: Format) -> Result<
         group: names[group].clone(),
         mgid: explanation.mgid.0,
         engine: now.engine.kind().name(),
+        engine_reasons,
         entries: args.colors,
         home_spanning_tree: explanation.home,
         moved: explanation.moved.map(|moved| moved.why.to_string()),
@@ -157,6 +167,16 @@ pub(super) fn run(topology: &str, args: &ExplainArgs, format: Format) -> Result<
         with_one_entry_more: more,
     };
     output::print(format, &answer, text)
+}
+
+/// Reads the input; with the reasons for the engine, if it is chosen by cost.
+fn read(topology: &str, args: &ExplainArgs) -> Result<(PlanInput, Vec<String>), Failure> {
+    if !args.best_engine {
+        return Ok((PlanInput::read(topology, &args.groups, &args.engine)?, Vec::new()));
+    }
+    let mut input = PlanInput::read_for_choice(topology, &args.groups, &args.engine)?;
+    let advice = input.choose_engine(args.colors, args.compare.budget())?;
+    Ok((input, advice.iter().map(ToString::to_string).collect()))
 }
 
 /// Finds a group by its name, or by its MGID if no group has that name.
@@ -292,6 +312,8 @@ fn text(answer: &Answer) -> String {
     lines.extend(answer.cut_off.iter().map(|cut| format!("cut off: {cut}")));
     lines.extend(answer.route.iter().map(sharers_text));
     lines.extend(answer.with_one_entry_more.iter().flat_map(more_lines));
+    lines
+        .extend(answer.engine_reasons.iter().map(|why| format!("engine {}: {why}", answer.engine)));
     for tree in answer.route.iter().flat_map(|route| &route.trees) {
         let mut rows = Rows::new(&["SWITCH", "PORT", "PEER", "PEER PORT"]);
         for Link { switch, port, peer, peer_port } in &tree.links {

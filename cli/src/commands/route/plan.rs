@@ -10,28 +10,23 @@ use fabricast_routing::formats::{
     GroupRecord, RoutesFile, allot_mgids, write_groups, write_routes, write_tables,
 };
 use fabricast_routing::{
-    Advice, BuildError, Change, EngineKind, GroupSource, Metrics, MgidSpace, PatternGroup, Plan,
-    PortLoads, RoutingEngine, Scenario, advise, build_engine, metrics, table_entries,
+    Advice, BuildError, Change, EngineKind, Metrics, Plan, PortLoads, RoutingEngine, Scenario,
+    advise, build_engine, metrics, table_entries,
 };
 use fabricast_topology::{FatTree, Graph, Mgid, TableEntry};
 use serde::Serialize;
 
 use super::advice::Advised;
-use crate::args::{Format, GroupArgs, OfflineEngineArgs, colors};
+use crate::args::{CompareArgs, Format, GroupArgs, OfflineEngineArgs, colors};
 use crate::failure::Failure;
-use crate::group_file;
 use crate::loads;
 use crate::output::{self, Rows};
-use crate::pattern::Pattern;
-use crate::plan_input;
+use crate::plan_input::{self, Groups};
 use crate::progress::Progress;
 use crate::source::Topology;
 
 /// Most groups and members without a tree that a table lists.
 const LISTED: usize = 20;
-/// Groups times ports up to which another engine is tried without `--compare`: a few seconds at
-/// most.
-const ADVICE_BUDGET: u64 = 200_000_000;
 
 /// The figures of a plan.
 #[derive(Debug, Serialize)]
@@ -73,9 +68,8 @@ pub(crate) struct PlanArgs {
     /// Entries of each multicast table (C).
     #[arg(long, default_value_t = 32, value_parser = colors())]
     colors: u16,
-    /// Always compare with all other engines; default: only where that takes seconds at most.
-    #[arg(long)]
-    compare: bool,
+    #[command(flatten)]
+    compare: CompareArgs,
     /// Plan with the engine of least cost of those that are compared: the fewest groups without a
     /// tree, then the least maximum EFI, then the least maximum TFI.
     #[arg(long, conflicts_with = "engine")]
@@ -101,7 +95,8 @@ pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
     let graph = &topology.graph;
     let (engine, fat_tree) = engine(args, &topology)?;
     let loads = loads::read(&args.engine, graph)?;
-    let records = groups(args, graph, *engine.space())?;
+    let groups = Groups::read(&args.groups, &topology)?;
+    let mut records = groups.records(engine.space())?;
     let progress = Progress::of_time("planning");
     let mut routed = route(engine, &records, loads.as_ref())?;
     let scenario = Scenario {
@@ -110,15 +105,17 @@ pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
         kind: routed.engine.kind(),
         options: plan_input::options(&args.engine.engine, args.colors)?,
         loads: loads.as_ref(),
-        groups: GroupSource::Listed(&records),
+        groups: groups.source(),
     };
-    let budget = if args.compare { u64::MAX } else { ADVICE_BUDGET };
+    let budget = args.compare.budget();
     let advice = advise(&scenario, args.colors, &*routed.engine, budget).context("groups")?;
     let best = advice.iter().find_map(Advice::best_engine).filter(|_| args.best_engine);
     if let Some(best) = best.filter(|kind| *kind != scenario.kind) {
         let options = scenario.with_engine(best).options;
         let made = build_engine(best, Arc::clone(graph), fat_tree.clone(), options);
-        routed = route(made.map_err(plan_input::build_failure)?, &records, loads.as_ref())?;
+        let made = made.map_err(plan_input::build_failure)?;
+        records = groups.records(made.space())?;
+        routed = route(made, &records, loads.as_ref())?;
     }
     let Timed { engine, mgids, trees_ms } = routed;
     let started = Instant::now();
@@ -284,20 +281,4 @@ fn engine(args: &PlanArgs, topology: &Topology) -> Result<Made, Failure> {
         (Err(BuildError::NeedsFatTree { .. }), Err(why)) => Err(why),
         (built, _) => Ok((built.map_err(plan_input::build_failure)?, view)),
     }
-}
-
-fn groups(args: &PlanArgs, graph: &Graph, space: MgidSpace) -> Result<Vec<GroupRecord>, Failure> {
-    if let Some(file) = &args.groups.groups {
-        return group_file::read(file, graph);
-    }
-    let text = args.groups.pattern.as_deref().unwrap_or_default();
-    let groups = Pattern::read(text, &args.groups, graph.endpoint_count())
-        .and_then(|pattern| Ok(pattern.groups(&space)?))
-        .map_err(|error| error.context(format!("--pattern '{text}'")))?;
-    let record = |group: PatternGroup| GroupRecord {
-        mgid: Some(group.mgid),
-        name: Some(group.name),
-        members: group.members,
-    };
-    Ok(groups.into_iter().map(record).collect())
 }
