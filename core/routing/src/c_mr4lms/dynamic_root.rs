@@ -12,8 +12,8 @@
 //! The *hybrid* engine ([`DynamicRootEngine::hybrid`]) merges groups only where nothing else is
 //! left. A group hangs from the fixed root of its home if it is alone there: then its tree is a
 //! function of its MGID and members. A group that would be merged there looks for a place of its
-//! own as MR4LMS does, among all roots of all spanning trees, those of its home first. If there is
-//! none, it is merged where that makes the smallest virtual group, and no other group changes its
+//! own as MR4LMS does, among all roots of all spanning trees, those of its home first, then where
+//! the fewest groups cross the links of its leaves and CNs. If there is none, it is merged where that makes the smallest virtual group, and no other group changes its
 //! root. Groups that have a place stay there until their members change or their tree breaks.
 //!
 //! Which rules hold: R1, R2 and R4 as with the fixed root. R3 does not: a group that comes can give
@@ -27,6 +27,7 @@ mod placing;
 mod restore;
 mod root_search;
 mod roots;
+mod row_loads;
 mod virtual_groups;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,9 +2,13 @@
 //! are alone on the fixed root of their home.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use fabricast_routing::{Change, DynamicRootEngine, EngineOptions, RecordedChoice, RoutingEngine};
-use fabricast_topology::{Mgid, TableKind};
+use fabricast_routing::{
+    Change, DynamicRootEngine, EngineOptions, RecordedChoice, RoutingEngine, metrics,
+};
+use fabricast_topology::spec::TopologySpec;
+use fabricast_topology::{EndpointId, FatTree, Faults, Mgid, Peer, TableKind};
 use proptest::prelude::*;
 
 use crate::fabrics::{Fabric, Step, Way, any_way, fabric, make, steps};
@@ -185,4 +189,39 @@ fn the_random_cases_leave_their_homes_and_merge() {
             seen.extend(alone.then(|| "fixed root".to_owned()));
         }
     });
+}
+
+/// Leaf i of the first CN has links to the level-1 switches 0 and 1 + i mod 3 only, and 32 groups
+/// with one home go to another CN. By the links of leaves alone half of them would go over switch
+/// 0, and 8 would cross each of its two up-links.
+#[test]
+fn groups_spread_over_the_links_of_midplanes_where_leaves_lack_links() {
+    let spec = "kind = 'cn-tn-fat-tree'\nq = 8\nm = 4\np = 2\nk = 4\nw = 2\nl3_per_tn = 2\n\
+                endpoints_per_leaf = 4";
+    let whole = TopologySpec::parse(spec).unwrap().generate().unwrap();
+    let mut absent = Faults::new();
+    for leaf in 0..8 {
+        let kept = ["spine0".to_owned(), format!("spine{}", 1 + leaf % 3)];
+        let switch = whole.find_switch(&format!("cn0-leaf{leaf}")).unwrap();
+        for port in whole.ports(switch) {
+            let Peer::Switch(far) = whole.peer(port) else { continue };
+            let name = whole.switch_name(whole.switch_of(far));
+            if !kept.iter().any(|kept| name.ends_with(kept.as_str())) {
+                absent.fail_link(&whole, port);
+            }
+        }
+    }
+    let graph = Arc::new(whole.without(&absent));
+    let fat_tree = Arc::new(FatTree::detect(&graph).unwrap());
+    let options = EngineOptions::new(12, TableKind::PerPort);
+    let mut engine = DynamicRootEngine::hybrid(graph.clone(), fat_tree, options).unwrap();
+    let total = engine.layout().space().total();
+    let put = |at| Change::Put {
+        mgid: Mgid(at * total),
+        members: vec![EndpointId(at), EndpointId(64 + at)],
+    };
+    engine.apply(&(0..32).map(put).collect::<Vec<_>>()).unwrap();
+    let figures = metrics(&graph, engine.plan());
+    assert_eq!((figures.groups, figures.max_tfi), (32, 1));
+    assert!(figures.switch_links.max_efi <= 6, "{figures:?}");
 }

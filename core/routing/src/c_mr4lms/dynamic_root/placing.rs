@@ -36,7 +36,7 @@ impl DynamicRootEngine {
     }
 
     /// Places a group, or gives it back with the obstacles counted. Elsewhere than at home it looks
-    /// first where few groups cross its lower links.
+    /// first where few groups cross the links of its leaves and CNs.
     ///
     /// Cost: without a place where it is alone, all roots of all spanning trees.
     fn place_somewhere(
@@ -68,7 +68,7 @@ impl DynamicRootEngine {
         let elsewhere = self.layout.space().search_order(home.0).map(TreeNumber);
         let first = order.len();
         order.extend(elsewhere.filter(|spt| *spt != home && *spt != before));
-        let loads = self.virtual_groups.low_loads(&candidate);
+        let loads = self.virtual_groups.link_loads(&candidate);
         order[first..].sort_by_key(|spt| loads[spt.index()]);
         if let Some(spt) = self.least_merged(&mut candidate, &order) {
             match self.place_on(unplaced, candidate, spt, RootChange::Forbidden) {
@@ -139,7 +139,9 @@ impl DynamicRootEngine {
         let is_home = spt == self.home(unplaced.mgid);
         let keeps = is_home || spt == unplaced.tree_before;
         candidate.before = if keeps { unplaced.root_before } else { NONE };
-        candidate.fixed_first = is_home && self.search == Search::LeastMerged;
+        let is_hybrid = self.search == Search::LeastMerged;
+        candidate.fixed_first = is_home && is_hybrid;
+        candidate.by_links = !is_home || is_hybrid;
     }
 
     /// Places a group on the fixed root of its home if it is alone there and was nowhere else

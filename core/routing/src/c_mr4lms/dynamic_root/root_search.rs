@@ -3,9 +3,11 @@
 //! Source: C-MR4LMS, algorithms 1 to 3 with the dynamic root. Among roots without conflict the
 //! engine prefers the one that most groups of the virtual group have already, then the one with the
 //! least load (groups whose trees hang from the same switch), then the smallest number; a root
-//! policy replaces load and number. If every root has a conflict, the virtual group takes in the
-//! fewest groups that make a root free, and the search starts again: all of them move to one root,
-//! which can need links that yet other groups hold (the second merge).
+//! policy replaces load and number. Off its home, and everywhere with the hybrid engine, a group
+//! looks at the load of the links of its CNs first, which all groups below a top midplane share. If
+//! every root has a conflict, the virtual group takes in the fewest groups that make a root free,
+//! and the search starts again: all of them move to one root, which can need links that yet other
+//! groups hold (the second merge).
 //!
 //! Groups that share a place that is the same under every root are merged from the start.
 
@@ -48,7 +50,7 @@ pub(super) enum PlaceError {
 
 /// A possible root: groups to take in, groups that keep their root, load and number. The
 /// smallest is the best.
-type Offer = (u32, Reverse<u32>, u32, u32);
+type Offer = (u32, Reverse<u32>, u64, u32);
 
 impl VirtualGroups {
     /// Places a group on a spanning tree, or gives it back and changes nothing.
@@ -242,6 +244,7 @@ impl VirtualGroups {
         let homes = context.fabric.trees(spt);
         let mut best: Option<Offer> = None;
         let mut offers: Vec<Offer> = Vec::new(); // only for a policy
+        let mut crossed = (NONE, 0); // a first step, and the most groups on a link of CNs there
         let _ = self.each_root(context, candidate, spt, |this, root, is_free| {
             if !is_free && best.is_some_and(|(extra, ..)| extra == 0) {
                 return ControlFlow::Continue(());
@@ -254,7 +257,13 @@ impl VirtualGroups {
                 return ControlFlow::Continue(());
             }
             let votes = Reverse(this.staying(candidate, root));
+            let step = this.roots.steps(root).0;
+            if candidate.by_links && crossed.0 != step {
+                let number = this.middle_number(spt, step);
+                crossed = (step, this.middle_loads.most(number, &candidate.places[2]));
+            }
             let load = this.load(context.fabric, &trees[0], first);
+            let load = u64::from(crossed.1) << 32 | u64::from(load);
             let load = if candidate.fixed_first && root == 0 { 0 } else { load + 1 };
             let offer = (extra, votes, load, root);
             best = Some(best.map_or(offer, |best| best.min(offer)));

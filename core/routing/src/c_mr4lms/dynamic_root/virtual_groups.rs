@@ -9,6 +9,7 @@ use std::ops::Range;
 use crate::c_mr4lms::assignment::Held;
 use crate::c_mr4lms::dynamic_root::place_owners::{PlaceOwners, Places};
 use crate::c_mr4lms::dynamic_root::roots::{Roots, Trees};
+use crate::c_mr4lms::dynamic_root::row_loads::RowLoads;
 use crate::c_mr4lms::fabric::{Fabric, LinkedRows, NONE, dense};
 use crate::c_mr4lms::footprint::Footprint;
 use crate::c_mr4lms::numbers::{GroupIndex, TreeNumber};
@@ -55,12 +56,11 @@ pub(super) struct VirtualGroups {
     pub(super) owners: PlaceOwners,
     list: Vec<VirtualGroupState>,
     free: Vec<u32>,
-    of_group: Vec<u32>,      // by index
-    l2_load: Vec<u32>,       // by TN and block: groups whose tree hangs from there
-    l3_load: Vec<u32>,       // by TN and number
-    low_rows: Vec<[u32; 2]>, // by spanning tree: up-ports of leaves on it, or on both of a pair
-    low_width: usize,        // places of rank 1 of a spanning tree
-    low_load: Vec<u32>,      // by up-port and place of rank 1: groups that use it, of all colors
+    of_group: Vec<u32>,                // by index
+    l2_load: Vec<u32>,                 // by TN and block: groups whose tree hangs from there
+    l3_load: Vec<u32>,                 // by TN and number
+    low_loads: RowLoads,               // of places of rank 1, by spanning tree
+    pub(super) middle_loads: RowLoads, // of places of rank 2, by spanning tree and first step
     pub(super) footprint: Footprint,
     pub(super) merging: Vec<u32>,     // virtual groups that become one
     pub(super) in_the_way: Vec<u32>,  // virtual groups at wanted places
@@ -77,6 +77,8 @@ pub(super) struct Candidate {
     pub(super) whole_pair: bool,
     /// The fixed root comes first among those without conflict, whatever their load.
     pub(super) fixed_first: bool,
+    /// Roots are compared by the groups on the links of CNs first.
+    pub(super) by_links: bool,
     /// Use of the color under consideration by the members.
     pub(super) held: Held,
     /// The rows of each tier that have all links it needs.
@@ -113,21 +115,23 @@ impl VirtualGroups {
         let params = layout.params();
         let blocks = params.blocks.max(1);
         let owners = PlaceOwners::new(fabric, *layout.space(), &roots);
-        let rows = |spt| {
-            [0, 1].map(|half: usize| {
-                let trees = fabric.trees(spt);
-                trees.get(half).unwrap_or(&trees[0]).leaf_up
+        let low_rows = fabric
+            .tree_numbers()
+            .map(|spt| both(fabric.trees(spt).iter().map(|tree| fabric.rows(tree)[0])));
+        let middle_rows = fabric.tree_numbers().flat_map(|spt| {
+            let homes = fabric.trees(spt);
+            (0..roots.ups).map(move |up| {
+                let trees = roots.trees(homes, up * roots.tops);
+                both(trees.iter().map(|tree| fabric.rows(tree)[1]))
             })
-        };
-        let low_rows: Vec<[u32; 2]> = fabric.tree_numbers().map(rows).collect();
-        let ups = low_rows.iter().flatten().max().map_or(0, |last| *last as usize + 1);
-        let low_width = owners.width(1);
+        });
+        let low_loads = RowLoads::new(low_rows.collect(), owners.width(1));
+        let middle_loads = RowLoads::new(middle_rows.collect(), owners.width(2));
         Self {
             chooser,
             owners,
-            low_rows,
-            low_width,
-            low_load: vec![0; ups * low_width],
+            low_loads,
+            middle_loads,
             roots,
             blocks,
             l3_per_tn: params.l3_per_tn,
@@ -181,6 +185,7 @@ impl VirtualGroups {
             before: NONE,
             whole_pair: false,
             fixed_first: false,
+            by_links: false,
             held: Held::Free,
             rows,
             places: self.owners.places(&self.footprint, members),
@@ -246,12 +251,9 @@ impl VirtualGroups {
         let one = &self.list[virtual_group as usize];
         let count = dense(one.groups.len());
         let add = |load: &mut u32| *load = if more { *load + count } else { *load - count };
-        let rows = self.low_rows[one.spt.index()];
-        let count_of_rows = if rows[0] == rows[1] { 1 } else { 2 };
-        for row in &rows[..count_of_rows] {
-            let low = &mut self.low_load[*row as usize * self.low_width..];
-            one.places[1].iter().for_each(|at| add(&mut low[*at as usize]));
-        }
+        self.low_loads.change(one.spt.index(), &one.places[1], add);
+        let number = self.middle_number(one.spt, self.roots.steps(one.root).0);
+        self.middle_loads.change(number, &one.places[2], add);
         match one.loaded_switch {
             LoadedSwitch::Fixed => {}
             LoadedSwitch::L2(at) => add(&mut self.l2_load[at as usize]),
@@ -259,14 +261,27 @@ impl VirtualGroups {
         }
     }
 
-    /// Gives for each spanning tree the most groups that use a lower link of a group there. Roots
-    /// and colors make no difference to these links.
-    pub(super) fn low_loads(&self, candidate: &Candidate) -> Vec<u32> {
-        let by_row = self.low_load.chunks(self.low_width.max(1));
-        let most = |loads: &[u32]| candidate.places[1].iter().map(|at| loads[*at as usize]).max();
-        let by_row: Vec<u32> = by_row.map(|loads| most(loads).unwrap_or(0)).collect();
-        let load = |row: u32| by_row.get(row as usize).copied().unwrap_or(0);
-        self.low_rows.iter().map(|[first, second]| load(*first).max(load(*second))).collect()
+    /// Gives for each spanning tree the most groups that cross a link of a leaf or CN that a group
+    /// needs there, under the root where they are fewest.
+    pub(super) fn link_loads(&self, candidate: &Candidate) -> Vec<u32> {
+        let [_, leaves, cns, _] = &candidate.places;
+        let mut loads = self.low_loads.most_of_all(leaves);
+        let middle = self.middle_loads.most_of_all(cns);
+        let by_step = middle.chunks(self.roots.ups as usize);
+        for (load, (spt, by_step)) in loads.iter_mut().zip((0..).zip(by_step)) {
+            let serving = (0u32..).zip(by_step).filter(|(step, _)| {
+                let rows = self.middle_loads.rows(self.middle_number(TreeNumber(spt), *step));
+                let mut live = rows.into_iter().map(|row| candidate.rows[1].is_live(row));
+                if candidate.whole_pair { live.all(|live| live) } else { live.any(|live| live) }
+            });
+            *load = (*load).max(serving.map(|(_, load)| *load).min().unwrap_or(u32::MAX));
+        }
+        loads
+    }
+
+    /// Numbers a spanning tree with a first step to its root.
+    pub(super) const fn middle_number(&self, spt: TreeNumber, step: u32) -> usize {
+        (spt.0 * self.roots.ups + step) as usize
     }
 
     /// Makes one virtual group of a group and those in `merging`, whose places have been released.
@@ -406,4 +421,10 @@ impl VirtualGroups {
         }
         self.unite(fabric, one, spt, root);
     }
+}
+
+/// Gives the values of the trees of a number; that of a single one twice.
+fn both(mut values: impl Iterator<Item = u32>) -> [u32; 2] {
+    let first = values.next().unwrap_or(0);
+    [first, values.next().unwrap_or(first)]
 }
