@@ -27,7 +27,7 @@ pub(crate) enum CapacityCommand {
     #[command(alias = "capacity")]
     Plan(PlanArgs),
     /// Name the routing engine of least cost, and say why: the fewest groups without a tree, then
-    /// the least maximum EFI, then the least maximum TFI.
+    /// the fewest members cut off, then the least maximum EFI, then the least maximum TFI.
     #[command(alias = "advice")]
     Advise(advise::AdviseArgs),
 }

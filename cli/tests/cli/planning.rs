@@ -243,7 +243,9 @@ fn the_engine_of_least_cost_is_named_with_the_reason() {
     }
     let torus = ["capacity", "advise", "--topology", "torus.toml", "--pattern", "3x3"];
     assert_eq!(sandbox.json(&torus)["engine"], "mr4lms");
-    sandbox.run(&["capacity", "advise", "--topology", "demo"]).refused(2, "--groups <FILE>|--pattern");
+    sandbox
+        .run(&["capacity", "advise", "--topology", "demo"])
+        .refused(2, "--groups <FILE>|--pattern");
     sandbox.run(&[&torus[..], &["--within", "soon"]].concat()).refused(2, "--within");
     sandbox.run(&["route", "explain", "a", "--best-engine"]).refused(2, "--topology");
 }

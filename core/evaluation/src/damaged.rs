@@ -202,6 +202,9 @@ fn notes(run: &Run<'_>, cases: usize) -> Vec<String> {
         ),
         "A group that no spanning tree serves is unrouted: its messages take the unicast tree."
             .to_owned(),
+        "Cut off: members that the tree of their group leaves out, with MR4LMS those that only a way \
+         down and up again connects."
+            .to_owned(),
         "Unprotected: of two trees one lacks a link. Groups on one leaf switch do not count."
             .to_owned(),
         "Violations: rules that packets broke which were walked through the tables, as `route \
@@ -245,6 +248,7 @@ struct Outcome {
     metrics: Metrics,
     displaced: usize,
     unrouted: usize,
+    cut_off: usize,
     /// None with one tree for each group.
     unprotected: Option<usize>,
     violations: u64,
@@ -259,6 +263,7 @@ impl Outcome {
             metrics: routed.figures,
             displaced: plan.moved().len(),
             unrouted: plan.unrouted().len(),
+            cut_off: plan.cut_off().count(),
             unprotected: way.fault_tolerant.then_some(unprotected.len()),
             violations,
         }
@@ -269,7 +274,7 @@ impl Outcome {
 type Figure = fn(&Outcome) -> Option<f64>;
 
 /// The figures of a row.
-const FIGURES: [(&str, Figure); 9] = [
+const FIGURES: [(&str, Figure); 10] = [
     ("groups", |one| Some(f64::from(one.metrics.groups))),
     ("max TFI", |one| Some(f64::from(one.metrics.max_tfi))),
     ("mean TFI", |one| Some(one.metrics.mean_tfi)),
@@ -277,6 +282,7 @@ const FIGURES: [(&str, Figure); 9] = [
     ("mean EFI", |one| Some(one.metrics.switch_links.mean_efi)),
     ("displaced", |one| Some(one.displaced as f64)),
     ("unrouted", |one| Some(one.unrouted as f64)),
+    ("cut off", |one| Some(one.cut_off as f64)),
     ("unprotected", |one| one.unprotected.map(|groups| groups as f64)),
     ("violations", |one| Some(one.violations as f64)),
 ];
@@ -410,7 +416,7 @@ mod tests {
         let (seeds, row) = of(0);
         assert_eq!((seeds, &*row[0], &*row[1]), (vec![1], "", "12"));
         let (seeds, row) = of(10);
-        assert_eq!((seeds, &*row[0], &*row[9]), (vec![1, 2, 3], "3", "0"), "{row:?}");
+        assert_eq!((seeds, &*row[0], &*row[10]), (vec![1, 2, 3], "3", "0"), "{row:?}");
         let mut lacking = damaged(&run, &whole, Damage { links: 10, switches: 0 });
         lacking.dedup_by(|(_, a), (_, b)| a.graph == b.graph);
         assert_eq!(lacking.len(), 3);

@@ -62,8 +62,8 @@ pub struct PerSwitchPromise {
     pub stable: bool,
 }
 
-/// The engine of least cost: fewest groups without a tree, then least maximum EFI, then least
-/// maximum TFI. Of equals it is the engine that was asked for, or else the one with the most stable
+/// The engine of least cost: fewest groups without a tree, then fewest members cut off, then least
+/// maximum EFI, then least maximum TFI. Of equals it is the engine that was asked for, or else the one with the most stable
 /// routes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BestEngine {
@@ -171,7 +171,7 @@ pub fn advise(
 /// Finds the engine of least cost, if there is a choice. The first of equals wins.
 fn best(tried: &[(EngineKind, RoutingCost)]) -> Option<BestEngine> {
     let rank = |cost: &RoutingCost| {
-        (cost.unrouted, cost.metrics.switch_links.max_efi, cost.metrics.max_tfi)
+        (cost.unrouted, cost.cut_off, cost.metrics.switch_links.max_efi, cost.metrics.max_tfi)
     };
     let (engine, cost) = tried.iter().min_by_key(|(_, cost)| rank(cost))?;
     let engines = tried.iter().map(|(kind, _)| *kind).collect();
@@ -235,11 +235,12 @@ fn estimate(
     Ok(Estimate { other, entries, bound, guess })
 }
 
-/// Compares figures: groups without a tree, maximum EFI and maximum TFI; where all are the same,
-/// the means.
+/// Compares figures: groups without a tree, members cut off, maximum EFI and maximum TFI; where all
+/// are the same, the means.
 fn prefer(a: &RoutingCost, b: &RoutingCost) -> Preference {
     let worst = |cost: &RoutingCost| {
-        [cost.unrouted, cost.metrics.switch_links.max_efi, cost.metrics.max_tfi].map(f64::from)
+        let RoutingCost { metrics, unrouted, cut_off } = cost;
+        [*unrouted, *cut_off, metrics.switch_links.max_efi, metrics.max_tfi].map(f64::from)
     };
     match all_of(&worst(a), &worst(b)) {
         Preference::Same => all_of(&means(a), &means(b)),
@@ -300,10 +301,11 @@ impl fmt::Display for BestEngine {
         let tried: Vec<&str> = tried.iter().map(|kind| kind.name()).collect();
         write!(
             f,
-            "{engine} has the least cost of {}: {} groups without a tree, then max EFI {efi}, then \
-             max TFI {tfi}",
+            "{engine} has the least cost of {}: {} groups without a tree, then {} members cut off, \
+             then max EFI {efi}, then max TFI {tfi}",
             tried.join(", "),
-            cost.unrouted
+            cost.unrouted,
+            cost.cut_off
         )
     }
 }
@@ -346,6 +348,9 @@ impl fmt::Display for Comparison {
             ),
             format!("mean TFI {:.2} instead of {:.2}", theirs.mean_tfi, ours.mean_tfi),
         ];
+        if (cost.cut_off, other_cost.cut_off) != (0, 0) {
+            parts.insert(0, pair("members cut off", other_cost.cut_off, cost.cut_off));
+        }
         if (cost.unrouted, other_cost.unrouted) != (0, 0) {
             parts.insert(0, pair("groups without a tree", other_cost.unrouted, cost.unrouted));
         }
@@ -418,5 +423,21 @@ mod tests {
         );
         let (verdict, said) = text(low_both);
         assert!(verdict == Preference::Better && !said.contains("opposite"), "{said}");
+    }
+
+    /// MR4LMS gives groups a tree without the members that only a valley connects.
+    #[test]
+    fn members_cut_off_weigh_more_than_links_and_less_than_groups_without_a_tree() {
+        let all = cost(9, 9.0, 1, 1.0);
+        let some = RoutingCost { cut_off: 4, ..cost(2, 2.0, 1, 1.0) };
+        let none = RoutingCost { unrouted: 1, ..cost(2, 2.0, 1, 1.0) };
+        let [fixed, hybrid, free] =
+            [EngineKind::CMr4lmsFixed, EngineKind::CMr4lmsHybrid, EngineKind::Mr4lms];
+        let found = best(&[(fixed, none), (hybrid, all), (free, some)]).unwrap();
+        assert_eq!(found.engine, hybrid);
+        assert!(found.to_string().contains("then 0 members cut off, then max EFI 9"), "{found}");
+        assert_eq!(best(&[(fixed, none), (free, some)]).unwrap().engine, free);
+        assert_eq!(prefer(&some, &all), Preference::Mixed);
+        assert_eq!(prefer(&cost(2, 2.0, 1, 1.0), &some), Preference::Better);
     }
 }

@@ -25,6 +25,7 @@ pub(crate) struct Advised {
 #[derive(Debug, Serialize)]
 struct Figures {
     unrouted: u32,
+    cut_off: u32,
     virtual_groups: u32,
     max_tfi: u32,
     mean_tfi: f64,
@@ -78,6 +79,7 @@ impl Figures {
         let metrics = &cost.metrics;
         Self {
             unrouted: cost.unrouted,
+            cut_off: cost.cut_off,
             virtual_groups: metrics.trees,
             max_tfi: metrics.max_tfi,
             mean_tfi: metrics.mean_tfi,

@@ -71,7 +71,8 @@ pub(crate) struct PlanArgs {
     #[command(flatten)]
     compare: CompareArgs,
     /// Plan with the engine of least cost of those that are compared: the fewest groups without a
-    /// tree, then the least maximum EFI, then the least maximum TFI.
+    /// tree, then the fewest members cut off, then the least maximum EFI, then the least maximum
+    /// TFI.
     #[arg(long, conflicts_with = "engine")]
     best_engine: bool,
     /// Output file for the routes.
