@@ -1182,8 +1182,9 @@ pub mod fabric_aggregation_service_client {
         /// Sends the part of one process to a run of a collective, and waits for its end.
         /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT /
         /// FIELD_MISSING, INVALID_ARGUMENT / PAYLOAD_TOO_LONG, INVALID_ARGUMENT / CONTRIBUTION_INVALID,
-        /// RESOURCE_EXHAUSTED / LIMIT_REACHED, ABORTED / COLLECTIVE_FAILED (no wrong value came of it: do
-        /// it again with a new sequence number).
+        /// PERMISSION_DENIED / NOT_PERMITTED (the caller has not attached the endpoint, or the tree has no
+        /// such process), RESOURCE_EXHAUSTED / LIMIT_REACHED, ABORTED / COLLECTIVE_FAILED (no wrong value
+        /// came of it: do it again with a new sequence number).
         pub async fn contribute_values(
             &mut self,
             request: impl tonic::IntoRequest<super::ContributeValuesRequest>,
@@ -1250,8 +1251,9 @@ pub mod fabric_aggregation_service_server {
         /// Sends the part of one process to a run of a collective, and waits for its end.
         /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT /
         /// FIELD_MISSING, INVALID_ARGUMENT / PAYLOAD_TOO_LONG, INVALID_ARGUMENT / CONTRIBUTION_INVALID,
-        /// RESOURCE_EXHAUSTED / LIMIT_REACHED, ABORTED / COLLECTIVE_FAILED (no wrong value came of it: do
-        /// it again with a new sequence number).
+        /// PERMISSION_DENIED / NOT_PERMITTED (the caller has not attached the endpoint, or the tree has no
+        /// such process), RESOURCE_EXHAUSTED / LIMIT_REACHED, ABORTED / COLLECTIVE_FAILED (no wrong value
+        /// came of it: do it again with a new sequence number).
         async fn contribute_values(
             &self,
             request: tonic::Request<super::ContributeValuesRequest>,
@@ -1790,6 +1792,308 @@ pub mod switch_aggregation_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// A multicast group: one communicator of a parallel job.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Group {
+    /// Immutable. Name chosen by the processes, unique among live groups, 1 to 256 characters.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Output only. Group number (GN); never used for another group.
+    #[prost(uint64, tag = "2")]
+    pub gn: u64,
+    /// Immutable. Multicast group identifier on the fabric; may be used again after the group is gone.
+    #[prost(uint32, tag = "3")]
+    pub mgid: u32,
+    /// Output only. Node whose operating agent hosts the group agent.
+    #[prost(string, tag = "4")]
+    pub agent_node: ::prost::alloc::string::String,
+    /// Output only. Address (host:port) of the group agent.
+    #[prost(string, tag = "5")]
+    pub agent_address: ::prost::alloc::string::String,
+    /// Output only. Epoch of the group agent; whatever carries an older one is refused.
+    #[prost(uint64, tag = "6")]
+    pub epoch: u64,
+    /// Output only. Live members, ordered by PN. Left out of lists unless asked for.
+    #[prost(message, repeated, tag = "7")]
+    pub members: ::prost::alloc::vec::Vec<Member>,
+    /// Output only. Number of live members.
+    #[prost(uint32, tag = "8")]
+    pub member_count: u32,
+    /// Output only. Revision of the last change of the membership.
+    #[prost(uint64, tag = "9")]
+    pub members_revision: u64,
+    /// Immutable. Kept when its last member leaves.
+    #[prost(bool, tag = "10")]
+    pub persistent: bool,
+    /// Immutable. Never merged with another group: the TIC moves it to a spanning tree without groups
+    /// where it would be. Where there is none it gets no hardware route, and senders are refused with
+    /// FAILED_PRECONDITION / NOT_ROUTED.
+    #[prost(bool, tag = "11")]
+    pub exclusive: bool,
+    /// Output only. What the route service last reported; absent until then.
+    #[prost(message, optional, tag = "12")]
+    pub route: ::core::option::Option<Route>,
+    /// Output only. When the group was created.
+    #[prost(message, optional, tag = "13")]
+    pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Output only. Revision of the last change of anything in this record or its membership; what
+    /// group agents report as known.
+    #[prost(uint64, tag = "14")]
+    pub records_revision: u64,
+    /// Output only. Layer that its creator named; empty if none.
+    #[prost(string, tag = "15")]
+    pub layer: ::prost::alloc::string::String,
+    /// Immutable. Job that the group belongs to and ends with; empty if none.
+    #[prost(string, tag = "16")]
+    pub job: ::prost::alloc::string::String,
+    /// Immutable. The group is not routed before it has had so many members; 0 if it waits for nobody.
+    #[prost(uint32, tag = "17")]
+    pub complete_at_member_count: u32,
+    /// Output only. It still waits for members. Set again when its last member has left.
+    #[prost(bool, tag = "18")]
+    pub incomplete: bool,
+    /// Output only. MGID whose spanning tree the group was moved to; absent if it is on that of its
+    /// own MGID. Packets name the group's own.
+    #[prost(uint32, optional, tag = "19")]
+    pub home_mgid: ::core::option::Option<u32>,
+    /// Immutable. Shape of its unicast tree; absent for two below each.
+    #[prost(message, optional, tag = "20")]
+    pub tree: ::core::option::Option<TreeShape>,
+}
+/// Shape of a group's unicast tree: the place of each rank in it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TreeShape {
+    /// Required. Kind of the tree.
+    #[prost(enumeration = "TreeFamily", tag = "1")]
+    pub family: i32,
+    /// Required. Places below a place (k-ary), or base of the ranks (k-nomial); 2 to 64.
+    #[prost(uint32, tag = "2")]
+    pub width: u32,
+    /// Required for a hierarchical tree. Ranks of a block, at least 2.
+    #[prost(uint32, tag = "3")]
+    pub block: u32,
+}
+/// Hints of a group's creator; they help the TIC to choose the MGID and bind nobody.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MgidHints {
+    /// Optional. Endpoints that will be members, as far as they are known.
+    #[prost(string, repeated, tag = "1")]
+    pub expected_endpoints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Optional. Names a layer: no endpoint is in two groups of it. Layers whose names agree up to the
+    /// last "/" belong together, as the rows and columns of one process grid.
+    #[prost(string, tag = "2")]
+    pub layer: ::prost::alloc::string::String,
+    /// Optional. Groups that the layer will have; 0 if not known.
+    #[prost(uint32, tag = "3")]
+    pub layer_group_count: u32,
+    /// Optional. Groups that all layers which belong together will have; 0 if not known.
+    #[prost(uint32, tag = "4")]
+    pub all_group_count: u32,
+}
+/// One process that belongs to a group.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Member {
+    /// Output only. Process number (PN): the rank in the group.
+    #[prost(uint32, tag = "1")]
+    pub pn: u32,
+    /// Required. Node the process runs on.
+    #[prost(string, tag = "2")]
+    pub node: ::prost::alloc::string::String,
+    /// Required. Endpoint (adapter port) the process communicates with.
+    #[prost(string, tag = "3")]
+    pub endpoint: ::prost::alloc::string::String,
+    /// Required. Name of the process, unique on its node.
+    #[prost(string, tag = "4")]
+    pub process: ::prost::alloc::string::String,
+    /// Output only. Address (host:port) of the node's operating agent.
+    #[prost(string, tag = "5")]
+    pub address: ::prost::alloc::string::String,
+    /// Output only. Revision at which the process joined.
+    #[prost(uint64, tag = "6")]
+    pub joined_revision: u64,
+    /// Output only. Incarnation of the node.
+    #[prost(uint64, tag = "7")]
+    pub incarnation: u64,
+}
+/// State of a group in the hardware.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Route {
+    /// Output only. Membership revision that the switches have been programmed for.
+    #[prost(uint64, tag = "1")]
+    pub routed_revision: u64,
+    /// Output only. State of the hardware route.
+    #[prost(enumeration = "RouteState", tag = "2")]
+    pub state: i32,
+    /// Output only. Color (multicast table entry) that senders put into packets; valid if
+    /// ROUTE_STATE_ROUTED.
+    #[prost(uint32, tag = "3")]
+    pub color: u32,
+    /// Output only. Virtual group whose tree this group shares.
+    #[prost(uint64, tag = "4")]
+    pub virtual_group: u64,
+    /// Output only. Why there is no hardware route, or what is special about it; empty otherwise.
+    #[prost(string, tag = "5")]
+    pub reason: ::prost::alloc::string::String,
+    /// Output only. Member endpoints that no live link reaches.
+    #[prost(string, repeated, tag = "6")]
+    pub cut_off_endpoints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Output only. Color of the second tree, where fault tolerance gives that an entry of its own:
+    /// senders send each packet with this one, too.
+    #[prost(uint32, optional, tag = "7")]
+    pub second_color: ::core::option::Option<u32>,
+    /// Output only. The reason as a code.
+    #[prost(enumeration = "RouteReason", tag = "8")]
+    pub reason_code: i32,
+}
+/// A group that gets another spanning tree.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GroupMove {
+    /// Required. Name of the group.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// MGID whose spanning tree it is on: its home, or its own.
+    #[prost(uint32, tag = "2")]
+    pub from_mgid: u32,
+    /// An MGID of the spanning tree that it gets; the TIC takes the smallest free one of that tree.
+    #[prost(uint32, tag = "3")]
+    pub to_mgid: u32,
+}
+/// Kind of a unicast tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum TreeFamily {
+    /// Never sent.
+    Unspecified = 0,
+    /// Each place has equally many below it.
+    KAry = 1,
+    /// Above a rank is that without its lowest non-zero digit.
+    KNomial = 2,
+    /// A k-nomial tree in each block of ranks that follow one another, and one over their first.
+    Hierarchical = 3,
+}
+impl TreeFamily {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "TREE_FAMILY_UNSPECIFIED",
+            Self::KAry => "TREE_FAMILY_K_ARY",
+            Self::KNomial => "TREE_FAMILY_K_NOMIAL",
+            Self::Hierarchical => "TREE_FAMILY_HIERARCHICAL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "TREE_FAMILY_UNSPECIFIED" => Some(Self::Unspecified),
+            "TREE_FAMILY_K_ARY" => Some(Self::KAry),
+            "TREE_FAMILY_K_NOMIAL" => Some(Self::KNomial),
+            "TREE_FAMILY_HIERARCHICAL" => Some(Self::Hierarchical),
+            _ => None,
+        }
+    }
+}
+/// Reason for a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum RouteReason {
+    /// The route is as the MGID says, or was reported before there were codes.
+    Unspecified = 0,
+    /// The group waits for its members.
+    WaitsForMembers = 1,
+    /// Fewer than two endpoints are to be connected.
+    FewerThanTwoEndpoints = 2,
+    /// Senders of other groups still use table entries that the new route needs.
+    WaitsForEntries = 3,
+    /// The group is exclusive, and would have to share its tree.
+    ExclusiveTreeShared = 4,
+    /// The engine refused the group.
+    Refused = 5,
+    /// No spanning tree serves the group.
+    Unrouted = 6,
+    /// The group is on another spanning tree than its MGID says.
+    Moved = 7,
+    /// One of the two trees of the group lacks a link.
+    Unprotected = 8,
+    /// The engine does not have the group yet.
+    NotPlanned = 9,
+    /// The planned trees do not reach all members, though links to them are live.
+    MembersMissed = 10,
+}
+impl RouteReason {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ROUTE_REASON_UNSPECIFIED",
+            Self::WaitsForMembers => "ROUTE_REASON_WAITS_FOR_MEMBERS",
+            Self::FewerThanTwoEndpoints => "ROUTE_REASON_FEWER_THAN_TWO_ENDPOINTS",
+            Self::WaitsForEntries => "ROUTE_REASON_WAITS_FOR_ENTRIES",
+            Self::ExclusiveTreeShared => "ROUTE_REASON_EXCLUSIVE_TREE_SHARED",
+            Self::Refused => "ROUTE_REASON_REFUSED",
+            Self::Unrouted => "ROUTE_REASON_UNROUTED",
+            Self::Moved => "ROUTE_REASON_MOVED",
+            Self::Unprotected => "ROUTE_REASON_UNPROTECTED",
+            Self::NotPlanned => "ROUTE_REASON_NOT_PLANNED",
+            Self::MembersMissed => "ROUTE_REASON_MEMBERS_MISSED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ROUTE_REASON_UNSPECIFIED" => Some(Self::Unspecified),
+            "ROUTE_REASON_WAITS_FOR_MEMBERS" => Some(Self::WaitsForMembers),
+            "ROUTE_REASON_FEWER_THAN_TWO_ENDPOINTS" => Some(Self::FewerThanTwoEndpoints),
+            "ROUTE_REASON_WAITS_FOR_ENTRIES" => Some(Self::WaitsForEntries),
+            "ROUTE_REASON_EXCLUSIVE_TREE_SHARED" => Some(Self::ExclusiveTreeShared),
+            "ROUTE_REASON_REFUSED" => Some(Self::Refused),
+            "ROUTE_REASON_UNROUTED" => Some(Self::Unrouted),
+            "ROUTE_REASON_MOVED" => Some(Self::Moved),
+            "ROUTE_REASON_UNPROTECTED" => Some(Self::Unprotected),
+            "ROUTE_REASON_NOT_PLANNED" => Some(Self::NotPlanned),
+            "ROUTE_REASON_MEMBERS_MISSED" => Some(Self::MembersMissed),
+            _ => None,
+        }
+    }
+}
+/// State of a group's entries in the switch tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum RouteState {
+    /// Never sent.
+    Unspecified = 0,
+    /// The switches hold the group's tree.
+    Routed = 1,
+    /// There is no hardware route; the route says why. Senders are refused with FAILED_PRECONDITION /
+    /// NOT_ROUTED: the unicast tree that could serve the group carries no data yet.
+    UnicastOnly = 2,
+}
+impl RouteState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ROUTE_STATE_UNSPECIFIED",
+            Self::Routed => "ROUTE_STATE_ROUTED",
+            Self::UnicastOnly => "ROUTE_STATE_UNICAST_ONLY",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ROUTE_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "ROUTE_STATE_ROUTED" => Some(Self::Routed),
+            "ROUTE_STATE_UNICAST_ONLY" => Some(Self::UnicastOnly),
+            _ => None,
+        }
+    }
+}
 /// A collective of the members of a group, and the trees it runs on.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Collective {
@@ -1851,6 +2155,25 @@ pub struct Collective {
     /// Output only. Another number whenever it gets or loses a tree; 0 from TICs of earlier versions.
     #[prost(uint64, tag = "18")]
     pub revision: u64,
+    /// Output only. Choice of the tree of adapters; absent without one, and from TICs of earlier
+    /// versions. It stays as long as the collective has the tree, whatever is measured meanwhile.
+    #[prost(message, optional, tag = "19")]
+    pub adapter_tree_choice: ::core::option::Option<AdapterTreeChoice>,
+}
+/// Choice of a tree of adapters by the cost model.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AdapterTreeChoice {
+    /// Kind of the tree, over the processes in the order of their places in the fabric. Blocks of a
+    /// hierarchical tree are the processes of one adapter, leaf switch, and so on.
+    #[prost(enumeration = "TreeFamily", tag = "1")]
+    pub family: i32,
+    /// Children of a node (k-ary), or k of a k-nomial tree. The tree is narrower where a node would
+    /// have more children than `aggregation_children` of the TIC allows.
+    #[prost(uint32, tag = "2")]
+    pub width: u32,
+    /// Origin of the constants that it was chosen by.
+    #[prost(enumeration = "ConstantsOrigin", tag = "3")]
+    pub constants: i32,
 }
 /// A process of a collective.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1937,6 +2260,43 @@ pub struct SwitchHoldings {
     /// Entries kept for holders that do not use them now.
     #[prost(uint32, tag = "4")]
     pub reserved_entries: u32,
+}
+/// Origin of constants of the cost model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ConstantsOrigin {
+    /// A TIC of an earlier version chose the tree by its settings.
+    Unspecified = 0,
+    /// Measured between the agents of this fabric.
+    Measured = 1,
+    /// Named by the settings of the TIC.
+    Configured = 2,
+    /// Stated numbers that nobody has measured.
+    Default = 3,
+}
+impl ConstantsOrigin {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "CONSTANTS_ORIGIN_UNSPECIFIED",
+            Self::Measured => "CONSTANTS_ORIGIN_MEASURED",
+            Self::Configured => "CONSTANTS_ORIGIN_CONFIGURED",
+            Self::Default => "CONSTANTS_ORIGIN_DEFAULT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "CONSTANTS_ORIGIN_UNSPECIFIED" => Some(Self::Unspecified),
+            "CONSTANTS_ORIGIN_MEASURED" => Some(Self::Measured),
+            "CONSTANTS_ORIGIN_CONFIGURED" => Some(Self::Configured),
+            "CONSTANTS_ORIGIN_DEFAULT" => Some(Self::Default),
+            _ => None,
+        }
+    }
 }
 /// Resources that a collective runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -2633,7 +2993,8 @@ pub mod collective_service_client {
         }
         /// Takes constants of the cost model that were measured between the agents. By these the TIC
         /// chooses the unicast trees of groups that are created from now on; without, these have two below
-        /// each member. Durable once answered.
+        /// each member. By these it also chooses the trees of adapters that collectives get from now on;
+        /// without, by the constants of its settings, or stated defaults. Durable once answered.
         /// Errors: INVALID_ARGUMENT / COLLECTIVE_INVALID.
         pub async fn set_tree_constants(
             &mut self,
@@ -2820,7 +3181,8 @@ pub mod collective_service_server {
         >;
         /// Takes constants of the cost model that were measured between the agents. By these the TIC
         /// chooses the unicast trees of groups that are created from now on; without, these have two below
-        /// each member. Durable once answered.
+        /// each member. By these it also chooses the trees of adapters that collectives get from now on;
+        /// without, by the constants of its settings, or stated defaults. Durable once answered.
         /// Errors: INVALID_ARGUMENT / COLLECTIVE_INVALID.
         async fn set_tree_constants(
             &self,
@@ -4618,308 +4980,6 @@ pub mod fabric_service_server {
     pub const SERVICE_NAME: &str = "fabricast.v1.FabricService";
     impl<T> tonic::server::NamedService for FabricServiceServer<T> {
         const NAME: &'static str = SERVICE_NAME;
-    }
-}
-/// A multicast group: one communicator of a parallel job.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Group {
-    /// Immutable. Name chosen by the processes, unique among live groups, 1 to 256 characters.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// Output only. Group number (GN); never used for another group.
-    #[prost(uint64, tag = "2")]
-    pub gn: u64,
-    /// Immutable. Multicast group identifier on the fabric; may be used again after the group is gone.
-    #[prost(uint32, tag = "3")]
-    pub mgid: u32,
-    /// Output only. Node whose operating agent hosts the group agent.
-    #[prost(string, tag = "4")]
-    pub agent_node: ::prost::alloc::string::String,
-    /// Output only. Address (host:port) of the group agent.
-    #[prost(string, tag = "5")]
-    pub agent_address: ::prost::alloc::string::String,
-    /// Output only. Epoch of the group agent; whatever carries an older one is refused.
-    #[prost(uint64, tag = "6")]
-    pub epoch: u64,
-    /// Output only. Live members, ordered by PN. Left out of lists unless asked for.
-    #[prost(message, repeated, tag = "7")]
-    pub members: ::prost::alloc::vec::Vec<Member>,
-    /// Output only. Number of live members.
-    #[prost(uint32, tag = "8")]
-    pub member_count: u32,
-    /// Output only. Revision of the last change of the membership.
-    #[prost(uint64, tag = "9")]
-    pub members_revision: u64,
-    /// Immutable. Kept when its last member leaves.
-    #[prost(bool, tag = "10")]
-    pub persistent: bool,
-    /// Immutable. Never merged with another group: the TIC moves it to a spanning tree without groups
-    /// where it would be. Where there is none it gets no hardware route, and senders are refused with
-    /// FAILED_PRECONDITION / NOT_ROUTED.
-    #[prost(bool, tag = "11")]
-    pub exclusive: bool,
-    /// Output only. What the route service last reported; absent until then.
-    #[prost(message, optional, tag = "12")]
-    pub route: ::core::option::Option<Route>,
-    /// Output only. When the group was created.
-    #[prost(message, optional, tag = "13")]
-    pub create_time: ::core::option::Option<::prost_types::Timestamp>,
-    /// Output only. Revision of the last change of anything in this record or its membership; what
-    /// group agents report as known.
-    #[prost(uint64, tag = "14")]
-    pub records_revision: u64,
-    /// Output only. Layer that its creator named; empty if none.
-    #[prost(string, tag = "15")]
-    pub layer: ::prost::alloc::string::String,
-    /// Immutable. Job that the group belongs to and ends with; empty if none.
-    #[prost(string, tag = "16")]
-    pub job: ::prost::alloc::string::String,
-    /// Immutable. The group is not routed before it has had so many members; 0 if it waits for nobody.
-    #[prost(uint32, tag = "17")]
-    pub complete_at_member_count: u32,
-    /// Output only. It still waits for members. Set again when its last member has left.
-    #[prost(bool, tag = "18")]
-    pub incomplete: bool,
-    /// Output only. MGID whose spanning tree the group was moved to; absent if it is on that of its
-    /// own MGID. Packets name the group's own.
-    #[prost(uint32, optional, tag = "19")]
-    pub home_mgid: ::core::option::Option<u32>,
-    /// Immutable. Shape of its unicast tree; absent for two below each.
-    #[prost(message, optional, tag = "20")]
-    pub tree: ::core::option::Option<TreeShape>,
-}
-/// Shape of a group's unicast tree: the place of each rank in it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct TreeShape {
-    /// Required. Kind of the tree.
-    #[prost(enumeration = "TreeFamily", tag = "1")]
-    pub family: i32,
-    /// Required. Places below a place (k-ary), or base of the ranks (k-nomial); 2 to 64.
-    #[prost(uint32, tag = "2")]
-    pub width: u32,
-    /// Required for a hierarchical tree. Ranks of a block, at least 2.
-    #[prost(uint32, tag = "3")]
-    pub block: u32,
-}
-/// Hints of a group's creator; they help the TIC to choose the MGID and bind nobody.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct MgidHints {
-    /// Optional. Endpoints that will be members, as far as they are known.
-    #[prost(string, repeated, tag = "1")]
-    pub expected_endpoints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Optional. Names a layer: no endpoint is in two groups of it. Layers whose names agree up to the
-    /// last "/" belong together, as the rows and columns of one process grid.
-    #[prost(string, tag = "2")]
-    pub layer: ::prost::alloc::string::String,
-    /// Optional. Groups that the layer will have; 0 if not known.
-    #[prost(uint32, tag = "3")]
-    pub layer_group_count: u32,
-    /// Optional. Groups that all layers which belong together will have; 0 if not known.
-    #[prost(uint32, tag = "4")]
-    pub all_group_count: u32,
-}
-/// One process that belongs to a group.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Member {
-    /// Output only. Process number (PN): the rank in the group.
-    #[prost(uint32, tag = "1")]
-    pub pn: u32,
-    /// Required. Node the process runs on.
-    #[prost(string, tag = "2")]
-    pub node: ::prost::alloc::string::String,
-    /// Required. Endpoint (adapter port) the process communicates with.
-    #[prost(string, tag = "3")]
-    pub endpoint: ::prost::alloc::string::String,
-    /// Required. Name of the process, unique on its node.
-    #[prost(string, tag = "4")]
-    pub process: ::prost::alloc::string::String,
-    /// Output only. Address (host:port) of the node's operating agent.
-    #[prost(string, tag = "5")]
-    pub address: ::prost::alloc::string::String,
-    /// Output only. Revision at which the process joined.
-    #[prost(uint64, tag = "6")]
-    pub joined_revision: u64,
-    /// Output only. Incarnation of the node.
-    #[prost(uint64, tag = "7")]
-    pub incarnation: u64,
-}
-/// State of a group in the hardware.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Route {
-    /// Output only. Membership revision that the switches have been programmed for.
-    #[prost(uint64, tag = "1")]
-    pub routed_revision: u64,
-    /// Output only. State of the hardware route.
-    #[prost(enumeration = "RouteState", tag = "2")]
-    pub state: i32,
-    /// Output only. Color (multicast table entry) that senders put into packets; valid if
-    /// ROUTE_STATE_ROUTED.
-    #[prost(uint32, tag = "3")]
-    pub color: u32,
-    /// Output only. Virtual group whose tree this group shares.
-    #[prost(uint64, tag = "4")]
-    pub virtual_group: u64,
-    /// Output only. Why there is no hardware route, or what is special about it; empty otherwise.
-    #[prost(string, tag = "5")]
-    pub reason: ::prost::alloc::string::String,
-    /// Output only. Member endpoints that no live link reaches.
-    #[prost(string, repeated, tag = "6")]
-    pub cut_off_endpoints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Output only. Color of the second tree, where fault tolerance gives that an entry of its own:
-    /// senders send each packet with this one, too.
-    #[prost(uint32, optional, tag = "7")]
-    pub second_color: ::core::option::Option<u32>,
-    /// Output only. The reason as a code.
-    #[prost(enumeration = "RouteReason", tag = "8")]
-    pub reason_code: i32,
-}
-/// A group that gets another spanning tree.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct GroupMove {
-    /// Required. Name of the group.
-    #[prost(string, tag = "1")]
-    pub group: ::prost::alloc::string::String,
-    /// MGID whose spanning tree it is on: its home, or its own.
-    #[prost(uint32, tag = "2")]
-    pub from_mgid: u32,
-    /// An MGID of the spanning tree that it gets; the TIC takes the smallest free one of that tree.
-    #[prost(uint32, tag = "3")]
-    pub to_mgid: u32,
-}
-/// Kind of a unicast tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum TreeFamily {
-    /// Never sent.
-    Unspecified = 0,
-    /// Each place has equally many below it.
-    KAry = 1,
-    /// Above a rank is that without its lowest non-zero digit.
-    KNomial = 2,
-    /// A k-nomial tree in each block of ranks that follow one another, and one over their first.
-    Hierarchical = 3,
-}
-impl TreeFamily {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "TREE_FAMILY_UNSPECIFIED",
-            Self::KAry => "TREE_FAMILY_K_ARY",
-            Self::KNomial => "TREE_FAMILY_K_NOMIAL",
-            Self::Hierarchical => "TREE_FAMILY_HIERARCHICAL",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "TREE_FAMILY_UNSPECIFIED" => Some(Self::Unspecified),
-            "TREE_FAMILY_K_ARY" => Some(Self::KAry),
-            "TREE_FAMILY_K_NOMIAL" => Some(Self::KNomial),
-            "TREE_FAMILY_HIERARCHICAL" => Some(Self::Hierarchical),
-            _ => None,
-        }
-    }
-}
-/// Reason for a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum RouteReason {
-    /// The route is as the MGID says, or was reported before there were codes.
-    Unspecified = 0,
-    /// The group waits for its members.
-    WaitsForMembers = 1,
-    /// Fewer than two endpoints are to be connected.
-    FewerThanTwoEndpoints = 2,
-    /// Senders of other groups still use table entries that the new route needs.
-    WaitsForEntries = 3,
-    /// The group is exclusive, and would have to share its tree.
-    ExclusiveTreeShared = 4,
-    /// The engine refused the group.
-    Refused = 5,
-    /// No spanning tree serves the group.
-    Unrouted = 6,
-    /// The group is on another spanning tree than its MGID says.
-    Moved = 7,
-    /// One of the two trees of the group lacks a link.
-    Unprotected = 8,
-    /// The engine does not have the group yet.
-    NotPlanned = 9,
-    /// The planned trees do not reach all members, though links to them are live.
-    MembersMissed = 10,
-}
-impl RouteReason {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "ROUTE_REASON_UNSPECIFIED",
-            Self::WaitsForMembers => "ROUTE_REASON_WAITS_FOR_MEMBERS",
-            Self::FewerThanTwoEndpoints => "ROUTE_REASON_FEWER_THAN_TWO_ENDPOINTS",
-            Self::WaitsForEntries => "ROUTE_REASON_WAITS_FOR_ENTRIES",
-            Self::ExclusiveTreeShared => "ROUTE_REASON_EXCLUSIVE_TREE_SHARED",
-            Self::Refused => "ROUTE_REASON_REFUSED",
-            Self::Unrouted => "ROUTE_REASON_UNROUTED",
-            Self::Moved => "ROUTE_REASON_MOVED",
-            Self::Unprotected => "ROUTE_REASON_UNPROTECTED",
-            Self::NotPlanned => "ROUTE_REASON_NOT_PLANNED",
-            Self::MembersMissed => "ROUTE_REASON_MEMBERS_MISSED",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "ROUTE_REASON_UNSPECIFIED" => Some(Self::Unspecified),
-            "ROUTE_REASON_WAITS_FOR_MEMBERS" => Some(Self::WaitsForMembers),
-            "ROUTE_REASON_FEWER_THAN_TWO_ENDPOINTS" => Some(Self::FewerThanTwoEndpoints),
-            "ROUTE_REASON_WAITS_FOR_ENTRIES" => Some(Self::WaitsForEntries),
-            "ROUTE_REASON_EXCLUSIVE_TREE_SHARED" => Some(Self::ExclusiveTreeShared),
-            "ROUTE_REASON_REFUSED" => Some(Self::Refused),
-            "ROUTE_REASON_UNROUTED" => Some(Self::Unrouted),
-            "ROUTE_REASON_MOVED" => Some(Self::Moved),
-            "ROUTE_REASON_UNPROTECTED" => Some(Self::Unprotected),
-            "ROUTE_REASON_NOT_PLANNED" => Some(Self::NotPlanned),
-            "ROUTE_REASON_MEMBERS_MISSED" => Some(Self::MembersMissed),
-            _ => None,
-        }
-    }
-}
-/// State of a group's entries in the switch tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum RouteState {
-    /// Never sent.
-    Unspecified = 0,
-    /// The switches hold the group's tree.
-    Routed = 1,
-    /// There is no hardware route; the route says why. Senders are refused with FAILED_PRECONDITION /
-    /// NOT_ROUTED: the unicast tree that could serve the group carries no data yet.
-    UnicastOnly = 2,
-}
-impl RouteState {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "ROUTE_STATE_UNSPECIFIED",
-            Self::Routed => "ROUTE_STATE_ROUTED",
-            Self::UnicastOnly => "ROUTE_STATE_UNICAST_ONLY",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "ROUTE_STATE_UNSPECIFIED" => Some(Self::Unspecified),
-            "ROUTE_STATE_ROUTED" => Some(Self::Routed),
-            "ROUTE_STATE_UNICAST_ONLY" => Some(Self::UnicastOnly),
-            _ => None,
-        }
     }
 }
 /// A compute node: one operating agent and the endpoints it owns.

@@ -154,7 +154,8 @@ impl CollectiveAllocations {
         self.table.undo_changes();
         self.changed.clear();
         if take(&mut self.pending).contains_key(MEASURED) {
-            self.reload_constants();
+            let measured = measured(&self.durable);
+            self.take_constants(measured);
         }
     }
 
@@ -330,8 +331,12 @@ impl CollectiveAllocations {
         if text.is_some() || self.constants().is_some() {
             self.put(MEASURED.to_owned(), text, puts);
         }
-        self.table.constants = AdapterConstants::new(constants.as_ref(), self.configured);
-        self.member_trees.set(constants);
+        self.take_constants(constants);
+    }
+
+    fn take_constants(&mut self, measured: Option<MeasuredConstants>) {
+        self.table.constants = AdapterConstants::new(measured.as_ref(), self.configured);
+        self.member_trees.set(measured);
     }
 
     /// Copies the holders of entries, reservations and quotas.

@@ -60,8 +60,8 @@ impl View {
 
     /// The state as it is read from the store.
     fn stored(allocations: &CollectiveAllocations) -> Self {
-        let CollectiveAllocations { fabric, settings, topology, durable, .. } = allocations;
-        Self::of(&mut load(fabric, settings, topology, durable))
+        let CollectiveAllocations { fabric, settings, topology, durable, table, .. } = allocations;
+        Self::of(&mut load(fabric, settings, topology, durable, table.constants))
     }
 }
 
