@@ -4,9 +4,11 @@
 //! `KIND`, declare the module here, and add the constant to [`DRIVERS`]. Its settings are the table
 //! `[switch_agent.driver_options]`, which `open` reads with [`DriverContext::options`].
 
+mod bridge;
 pub(crate) mod emulated;
 pub(crate) mod infiniband;
 pub(crate) mod openflow;
+pub(crate) mod parts;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,11 +18,13 @@ use fabricast_rpc::{PeerError, Security};
 use fabricast_topology::Graph;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 
-use crate::driver::Driver;
+use crate::driver::{Driver, DriverStream};
 
 /// All drivers that can be named in the settings.
-const DRIVERS: &[DriverKind] = &[emulated::KIND, infiniband::KIND, openflow::KIND];
+const DRIVERS: &[DriverKind] = &[bridge::KIND, emulated::KIND, infiniband::KIND, openflow::KIND];
 
 /// One line of the list of drivers.
 pub(crate) struct DriverKind {
@@ -110,6 +114,25 @@ fn find(hardware: &Hardware) -> Result<&'static DriverKind, OpenError> {
     })
 }
 
+/// Asks all switches at once; the answers come in the order of the names.
+pub(crate) fn for_each<T: Send + 'static, F: Future<Output = Option<T>> + Send + 'static>(
+    names: Vec<String>,
+    ask: impl Fn(String) -> F,
+) -> DriverStream<T> {
+    let asked: Vec<_> = names.into_iter().map(|name| tokio::spawn(ask(name))).collect();
+    let (answers, stream) = mpsc::channel(4);
+    tokio::spawn(async move {
+        for one in asked {
+            if let Ok(Some(answer)) = one.await
+                && answers.send(Ok(answer)).await.is_err()
+            {
+                return; // the reader has gone away
+            }
+        }
+    });
+    Box::pin(ReceiverStream::new(stream))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,7 +160,7 @@ mod tests {
         let error = with_options("", |context| open_driver(context).map(drop)).unwrap_err();
         let text = error.to_string();
         assert!(
-            text.contains("'example', expected one of emulated, infiniband, openflow"),
+            text.contains("'example', expected one of bridge, emulated, infiniband, openflow"),
             "{text}"
         );
     }

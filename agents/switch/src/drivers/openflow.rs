@@ -46,13 +46,13 @@ use fabricast_rpc::{Reason, SecurityError, SwitchTls};
 use fabricast_topology::{Graph, GraphBuilder, PortSet};
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_stream::StreamExt;
-use tokio_stream::wrappers::{ReceiverStream, WatchStream};
+use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{DriverContext, DriverKind, OpenError};
+use super::{DriverContext, DriverKind, OpenError, for_each};
 use crate::driver::{Driver, DriverError, DriverStream, Written};
 use neighbors::Neighbors;
 use nodes::Nodes;
@@ -242,25 +242,6 @@ impl OpenflowDriver {
         let ports = (1..=u32::from(self.switches.ports(&name))).map(port).collect();
         Some(v1::SwitchCounters { switch_name: name, ports })
     }
-}
-
-/// Asks all switches at once; the answers come in the order of the names.
-fn for_each<T: Send + 'static, F: Future<Output = Option<T>> + Send + 'static>(
-    names: Vec<String>,
-    ask: impl Fn(String) -> F,
-) -> DriverStream<T> {
-    let asked: Vec<_> = names.into_iter().map(|name| tokio::spawn(ask(name))).collect();
-    let (answers, stream) = mpsc::channel(4);
-    tokio::spawn(async move {
-        for one in asked {
-            if let Ok(Some(answer)) = one.await
-                && answers.send(Ok(answer)).await.is_err()
-            {
-                return; // the reader has gone away
-            }
-        }
-    });
-    Box::pin(ReceiverStream::new(stream))
 }
 
 /// Reads an entry; `None` if it is not one of the switch.

@@ -21,6 +21,7 @@ use super::nodes::Nodes;
 use super::session::Session;
 use super::watched::Watched;
 use super::ways::Trees;
+use crate::drivers::parts::{failed_links, far_end};
 
 /// Why a switch that connects cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -390,14 +391,7 @@ impl Switches {
         let session = self.session(name).ok();
         let port = |port: PortId| {
             let number = u32::from(fabric.port_number(port));
-            let (peer, peer_port) = match fabric.peer(port) {
-                Peer::None => (String::new(), 0),
-                Peer::Endpoint(endpoint) => (fabric.endpoint_name(endpoint).to_owned(), 0),
-                Peer::Switch(far) => {
-                    let name = fabric.switch_name(fabric.switch_of(far)).to_owned();
-                    (name, u32::from(fabric.port_number(far)))
-                }
-            };
+            let (peer, peer_port) = far_end(&fabric, port);
             let live = session.as_ref().is_some_and(|session| session.watched().is_live(number));
             v1::PortStatus { port: number, peer, peer_port, live, ..<_>::default() }
         };
@@ -430,25 +424,8 @@ impl Switches {
             let number = u32::from(fabric.port_number(port));
             session(port).is_some_and(|session| !session.watched().is_live(number))
         };
-        let link = |port: PortId| {
-            let switch_name = fabric.switch_name(fabric.switch_of(port)).to_owned();
-            Kind::Link(v1::PortName { switch_name, port: u32::from(fabric.port_number(port)) })
-        };
-        for port in fabric.switches().flat_map(|switch| fabric.ports(switch)) {
-            match fabric.peer(port) {
-                // Each cable once, by its lower port.
-                Peer::Switch(far) if port < far && (is_down(port) || is_down(far)) => {
-                    kinds.push(link(port));
-                }
-                Peer::Endpoint(endpoint) if is_down(port) => {
-                    kinds.push(Kind::Endpoint(fabric.endpoint_name(endpoint).to_owned()));
-                }
-                Peer::Switch(_) | Peer::Endpoint(_) if elsewhere.contains_key(&port) => {
-                    kinds.push(link(port));
-                }
-                Peer::Switch(_) | Peer::Endpoint(_) | Peer::None => {}
-            }
-        }
+        let leads_elsewhere = |port: PortId| elsewhere.contains_key(&port);
+        kinds.extend(failed_links(&fabric, is_down, leads_elsewhere));
         (kinds.into_iter().map(|kind| v1::Element { kind: Some(kind) }).collect(), next)
     }
 }

@@ -1,0 +1,438 @@
+//! The driver for Linux bridges: software bridges, and switches whose kernel driver takes over what
+//! their bridge has been told (switchdev).
+//!
+//! ```text
+//!  Driver calls ──► BridgeSwitch of each bridge ──► `ip` and `bridge` of iproute2 ──► kernel
+//!                        ▲
+//!  follow task ──────────┘  looks when an interface changes, and every sweep
+//!
+//!  TIC ──colors of programs' addresses──► Moves ──► all bridges forget, then all lead
+//! ```
+//!
+//! A bridge has one table, in which a group is an address, so tables are per switch. An entry is
+//! one group of the bridge for each of its addresses (`switch.rs`). Nothing in a packet says which
+//! tree it takes, so a tree that moves is left by all bridges before any leads by the new one
+//! (`moves.rs`).
+//!
+//! A bridge keeps no fence. The driver does, in memory, and writes the term to the alias of the
+//! bridge, where an agent that starts again finds it.
+
+mod commands;
+mod database;
+mod link;
+mod moves;
+mod options;
+mod switch;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabricast_config::Hardware;
+use fabricast_proto::v1;
+use fabricast_proto::v1::element::Kind;
+use fabricast_rpc::Reason;
+use fabricast_topology::{Graph, PortId, PortSet};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::WatchStream;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::parts::{failed_links, far_end};
+use super::{DriverContext, DriverKind, OpenError, for_each};
+use crate::driver::{Driver, DriverError, DriverStream, Written};
+use commands::{Commands, System};
+use link::Look;
+use moves::Moves;
+use options::Options;
+use switch::{BridgeSwitch, Entries, Shared, WriteError};
+
+pub(super) const KIND: DriverKind = DriverKind { name: "bridge", open };
+
+/// Time in which further changes of interfaces are awaited before a look.
+const BRIEF: Duration = Duration::from_millis(5);
+/// Time until interfaces are watched again, after that has failed.
+const RETRY: Duration = Duration::from_secs(1);
+
+fn open(context: &DriverContext<'_>) -> Result<Arc<dyn Driver>, OpenError> {
+    let Hardware::Other { .. } = context.hardware else {
+        unreachable!("the name of the driver is that of the settings");
+    };
+    let options: Options = context.options()?;
+    options.check().map_err(OpenError::Options)?;
+    let fabric = (context.read_topology)(&options.topology).map_err(OpenError::Topology)?;
+    let commands = Arc::new(System { limit: options.timeout });
+    let driver = BridgeDriver::start(&options, fabric, commands).map_err(OpenError::Options)?;
+    Ok(Arc::new(driver))
+}
+
+/// Programs Linux bridges.
+#[derive(Clone)]
+pub(super) struct BridgeDriver {
+    /// The fabric as it ought to be.
+    fabric: Arc<Graph>,
+    /// Bridges by node id.
+    bridges: Arc<BTreeMap<String, Arc<BridgeSwitch>>>,
+    /// Newest writers by node id.
+    fences: Arc<Mutex<BTreeMap<String, v1::Fence>>>,
+    moves: Arc<Moves>,
+    /// Counts changes of ports and bridges.
+    changed: watch::Sender<u64>,
+    /// Ends all tasks with the last clone.
+    _stop: Arc<DropGuard>,
+}
+
+impl fmt::Debug for BridgeDriver {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bridges = self.bridges.len();
+        formatter.debug_struct("BridgeDriver").field("bridges", &bridges).finish_non_exhaustive()
+    }
+}
+
+/// Order of writers.
+fn order(fence: &v1::Fence) -> (u64, u64) {
+    (fence.term, fence.generation)
+}
+
+impl BridgeDriver {
+    fn start(
+        options: &Options,
+        fabric: Arc<Graph>,
+        commands: Arc<dyn Commands>,
+    ) -> Result<Self, String> {
+        let addresses = Arc::new(options.addresses()?);
+        let programs = Arc::new(Mutex::new(None));
+        let shared =
+            Shared { commands, addresses, most_colors: options.colors, programs: programs.clone() };
+        let bridge = |(name, place): (String, _)| {
+            (name.clone(), Arc::new(BridgeSwitch::new(name, place, shared.clone())))
+        };
+        let bridges: BTreeMap<_, _> = options.places(&fabric)?.into_iter().map(bridge).collect();
+        let pause = options.move_pause(bridges.len(), fabric.switch_count());
+        let moves = Arc::new(Moves::new(bridges.values().cloned().collect(), programs, pause));
+        let (stop, changed) = (CancellationToken::new(), watch::Sender::new(0));
+        for bridge in bridges.values() {
+            let followed = Followed {
+                bridge: Arc::clone(bridge),
+                moves: Arc::clone(&moves),
+                changed: changed.clone(),
+                sweep: options.sweep,
+            };
+            let stop = stop.clone();
+            tokio::spawn(async move { stop.run_until_cancelled(followed.follow()).await });
+        }
+        let (bridges, fences) = (Arc::new(bridges), Arc::default());
+        Ok(Self { fabric, bridges, fences, moves, changed, _stop: Arc::new(stop.drop_guard()) })
+    }
+
+    fn bridge(&self, name: &str) -> Result<Arc<BridgeSwitch>, DriverError> {
+        let unknown = || DriverError::UnknownSwitch { switch: name.to_owned() };
+        self.bridges.get(name).cloned().ok_or_else(unknown)
+    }
+
+    fn check_names(&self, names: &[String]) -> Result<(), DriverError> {
+        names.iter().try_for_each(|name| self.bridge(name).map(drop))
+    }
+
+    /// Newest writer of a bridge: of the generations of an earlier agent, nothing is known.
+    fn fence(&self, name: &str) -> Option<v1::Fence> {
+        let known = self.fences.lock().get(name).copied();
+        let kept = self.bridges.get(name)?.seen().map_or(0, |look| look.term);
+        let kept = (kept > 0).then_some(v1::Fence { term: kept, generation: 0 });
+        known.into_iter().chain(kept).max_by_key(order)
+    }
+
+    /// Notes a writer at all bridges, or at none if one of them has seen a newer one.
+    fn raise_fence(&self, fence: v1::Fence, writes: &[v1::SwitchWrite]) -> Result<(), DriverError> {
+        let is_newer = |known: v1::Fence| order(&known) > order(&fence);
+        let known = |write: &v1::SwitchWrite| self.fence(&write.switch_name);
+        if writes.iter().filter_map(known).any(is_newer) {
+            let v1::Fence { term, generation } = fence;
+            return Err(DriverError::StaleFence { term, generation });
+        }
+        let names = writes.iter().map(|write| (write.switch_name.clone(), fence));
+        self.fences.lock().extend(names);
+        Ok(())
+    }
+
+    async fn describe(&self, name: String) -> Option<v1::Switch> {
+        let bridge = self.bridges.get(&name)?;
+        let live = bridge.look().await.is_ok();
+        let switch = self.fabric.find_switch(&name)?;
+        Some(v1::Switch {
+            description: self.fabric.switch_description(switch).to_owned(),
+            port_count: bridge.port_count(),
+            table_kind: v1::TableKind::PerSwitch.into(),
+            colors: u32::from(bridge.colors()),
+            live,
+            used_entries: bridge.used_entries(),
+            name,
+        })
+    }
+
+    /// Reads the table of a switch; `None` if it cannot be read.
+    async fn read_table(&self, name: String) -> Option<v1::SwitchTable> {
+        let entries = match self.bridges.get(&name)?.read().await {
+            Ok(entries) => entries,
+            Err(error) => {
+                let reason = error.to_string();
+                tracing::warn!(switch = name, reason, "table not read");
+                return None;
+            }
+        };
+        let entry = |(color, ports): (u16, PortSet)| v1::TableEntry {
+            in_port: 0,
+            color: u32::from(color),
+            out_ports: ports.iter().map(u32::from).collect(),
+        };
+        let entries = entries.into_iter().map(entry).collect();
+        let fence = self.fence(&name);
+        Some(v1::SwitchTable { switch_name: name, entries, fence })
+    }
+
+    async fn write(&self, term: u64, write: v1::SwitchWrite) -> Result<u64, v1::SwitchRefusal> {
+        let name = write.switch_name;
+        let refusal = |reason: Reason, message: String| v1::SwitchRefusal {
+            switch_name: name.clone(),
+            reason: reason.text().to_owned(),
+            message,
+        };
+        let bridge = self.bridges.get(&name);
+        let bridge = bridge.ok_or_else(|| refusal(Reason::SwitchDown, "no such bridge".into()))?;
+        let mut entries = Entries::new();
+        for entry in &write.entries {
+            let Some((color, ports)) = read_entry(entry) else {
+                let v1::TableEntry { in_port, color, .. } = entry;
+                let message = format!("in_port {in_port}, color {color} do not fit a bridge");
+                return Err(refusal(Reason::BadEntry, message));
+            };
+            entries.insert(color, ports);
+        }
+        bridge.write(term, &entries).await.map_err(|error| {
+            let reason = match &error {
+                WriteError::Unusable(_) => Reason::SwitchDown,
+                WriteError::Color { .. } => Reason::BadEntry,
+                WriteError::Full { .. } | WriteError::Refused { .. } | WriteError::Torn { .. } => {
+                    Reason::WriteFailed
+                }
+            };
+            refusal(reason, error.to_string())
+        })?;
+        Ok(u64::try_from(write.entries.len()).unwrap_or(u64::MAX))
+    }
+
+    /// Parts that have failed, of those that belong to a bridge of this agent.
+    fn failed(&self) -> Vec<v1::Element> {
+        let seen: BTreeMap<&str, Option<Look>> =
+            self.bridges.iter().map(|(name, one)| (name.as_str(), one.seen().ok())).collect();
+        let missing = seen.iter().filter(|(_, look)| look.is_none());
+        let mut kinds: Vec<Kind> =
+            missing.map(|(name, _)| Kind::SwitchName((*name).to_owned())).collect();
+        let is_down = |port: PortId| {
+            let name = self.fabric.switch_name(self.fabric.switch_of(port));
+            let look = seen.get(name).and_then(Option::as_ref);
+            look.is_some_and(|look| !look.is_live(self.fabric.port_number(port)))
+        };
+        kinds.extend(failed_links(&self.fabric, is_down, |_| false));
+        kinds.into_iter().map(|kind| v1::Element { kind: Some(kind) }).collect()
+    }
+
+    /// Looks at all bridges that have not been looked at.
+    async fn look_at_all(&self) {
+        let look = |bridge: &Arc<BridgeSwitch>| {
+            let bridge = Arc::clone(bridge);
+            tokio::spawn(async move { drop(bridge.ready().await) })
+        };
+        for looked in self.bridges.values().map(look).collect::<Vec<_>>() {
+            let _ = looked.await; // what it found is kept by the bridge
+        }
+    }
+}
+
+/// Reads an entry; `None` if it is not one of a bridge.
+fn read_entry(entry: &v1::TableEntry) -> Option<(u16, PortSet)> {
+    let color = u16::try_from(entry.color).ok().filter(|_| entry.in_port == 0)?;
+    let ports: Option<PortSet> =
+        entry.out_ports.iter().map(|port| u8::try_from(*port).ok()).collect();
+    Some((color, ports?))
+}
+
+/// A bridge whose ports are followed.
+struct Followed {
+    bridge: Arc<BridgeSwitch>,
+    moves: Arc<Moves>,
+    changed: watch::Sender<u64>,
+    sweep: Duration,
+}
+
+impl Followed {
+    /// Looks at the bridge whenever an interface changes, and every sweep.
+    async fn follow(self) {
+        let (told, mut news) = watch::channel(());
+        let monitor = async {
+            let (tell, mut is_told) = (|| told.send_replace(()), false);
+            loop {
+                let error = self.bridge.monitor(&tell).await;
+                if !std::mem::replace(&mut is_told, true) {
+                    let reason = error.to_string();
+                    tracing::warn!(switch = self.bridge.name, reason, "interfaces not watched");
+                }
+                sleep(RETRY).await;
+            }
+        };
+        let look = async {
+            loop {
+                let (was, now) = (self.bridge.seen(), self.bridge.look().await);
+                if states(was.as_ref().ok()) != states(now.as_ref().ok()) {
+                    self.changed.send_modify(|count| *count += 1);
+                }
+                if let Err(error) = self.bridge.align().await {
+                    let reason = error.to_string();
+                    tracing::warn!(switch = self.bridge.name, reason, "programs not led");
+                }
+                self.moves.retry().await;
+                // A changed interface is told in several lines.
+                if timeout(self.sweep, news.changed()).await.is_ok() {
+                    sleep(BRIEF).await;
+                    news.mark_unchanged();
+                }
+            }
+        };
+        tokio::join!(monitor, look);
+    }
+}
+
+/// States of the ports; `None` for a bridge that cannot be used.
+fn states(look: Option<&Look>) -> Option<Vec<(u8, bool)>> {
+    Some(look?.ports.iter().map(|(number, port)| (*number, port.is_live)).collect())
+}
+
+#[tonic::async_trait]
+impl Driver for BridgeDriver {
+    async fn list_switches(&self) -> Result<Vec<v1::Switch>, DriverError> {
+        let driver = self.clone();
+        let described = for_each(self.bridges.keys().cloned().collect(), move |name| {
+            let driver = driver.clone();
+            async move { driver.describe(name).await }
+        });
+        described.collect::<Result<Vec<_>, _>>().await
+    }
+
+    async fn read_tables(
+        &self,
+        switches: Vec<String>,
+    ) -> Result<DriverStream<v1::SwitchTable>, DriverError> {
+        self.check_names(&switches)?;
+        let driver = self.clone();
+        Ok(for_each(switches, move |name| {
+            let driver = driver.clone();
+            async move { driver.read_table(name).await }
+        }))
+    }
+
+    async fn write_tables(
+        &self,
+        fence: v1::Fence,
+        writes: Vec<v1::SwitchWrite>,
+    ) -> Result<Written, DriverError> {
+        self.look_at_all().await; // an alias may have a term
+        self.raise_fence(fence, &writes)?;
+        let parts = writes.into_iter().map(|write| {
+            let driver = self.clone();
+            tokio::spawn(async move { driver.write(fence.term, write).await })
+        });
+        let mut written = Written::default();
+        for part in parts.collect::<Vec<_>>() {
+            match part.await {
+                Ok(Ok(entries)) => written.entries += entries,
+                Ok(Err(refusal)) => written.refusals.push(refusal),
+                Err(error) => {
+                    let (fabric, message) = ("bridge".to_owned(), error.to_string());
+                    return Err(DriverError::Unavailable { fabric, message });
+                }
+            }
+        }
+        Ok(written)
+    }
+
+    async fn list_ports(&self, switch: &str) -> Result<Vec<v1::PortStatus>, DriverError> {
+        let look = self.bridge(switch)?.look().await.ok();
+        let unknown = || DriverError::UnknownSwitch { switch: switch.to_owned() };
+        let ports = self.fabric.ports(self.fabric.find_switch(switch).ok_or_else(unknown)?);
+        let status = |port: PortId| {
+            let number = self.fabric.port_number(port);
+            let (peer, peer_port) = far_end(&self.fabric, port);
+            let seen = look.as_ref().and_then(|look| look.ports.get(&number));
+            let counted = seen.map(|seen| seen.counters).unwrap_or_default();
+            v1::PortStatus {
+                port: u32::from(number),
+                peer,
+                peer_port,
+                live: seen.is_some_and(|seen| seen.is_live),
+                received_packets: counted.received_packets,
+                sent_packets: counted.sent_packets,
+                dropped_packets: counted.dropped_packets,
+            }
+        };
+        Ok(ports.map(status).collect())
+    }
+
+    async fn read_counters(
+        &self,
+        switches: Vec<String>,
+    ) -> Result<DriverStream<v1::SwitchCounters>, DriverError> {
+        self.check_names(&switches)?;
+        let driver = self.clone();
+        Ok(for_each(switches, move |name| {
+            let bridge = driver.bridges.get(&name).cloned();
+            async move {
+                let bridge = bridge?;
+                let look = bridge.look().await.ok()?;
+                let none = |port| v1::PortCounters { port, ..<_>::default() };
+                let port = |port: u32| {
+                    let seen = u8::try_from(port).ok().and_then(|port| look.ports.get(&port));
+                    seen.map_or_else(|| none(port), |seen| seen.counters)
+                };
+                let ports = (1..=bridge.port_count()).map(port).collect();
+                Some(v1::SwitchCounters { switch_name: name, ports })
+            }
+        }))
+    }
+
+    fn carries_programs(&self) -> bool {
+        true
+    }
+
+    async fn carry_programs(&self, programs: BTreeMap<Ipv4Addr, u16>) {
+        self.moves.carry(programs).await;
+    }
+
+    async fn watch_failed_elements(&self) -> Result<DriverStream<Vec<v1::Element>>, DriverError> {
+        let mut changes = self.changed.subscribe();
+        self.look_at_all().await;
+        let driver = self.clone();
+        let (sender, receiver) = watch::channel(driver.failed());
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    () = sender.closed() => return,
+                    changed = changes.changed() => if changed.is_err() { return },
+                }
+                let failed = driver.failed();
+                sender.send_if_modified(|before| {
+                    let is_other = *before != failed;
+                    *before = failed;
+                    is_other
+                });
+            }
+        });
+        Ok(Box::pin(WatchStream::new(receiver).map(Ok)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,406 @@
+//! One bridge as a switch: its state, its entries, and the addresses that they stand for.
+//!
+//! An entry is one group of the bridge for each of its addresses: that of its color, and those of
+//! the programs whose group has the color. All have the ports of the entry.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use fabricast_topology::PortSet;
+use parking_lot::Mutex;
+use thiserror::Error;
+
+use super::commands::{Answer, CommandError, Commands, Tool};
+use super::database::{Change, Database, Groups};
+use super::link::Look;
+use super::options::{Addresses, Place};
+
+/// Color by the address of programs.
+pub(super) type Programs = BTreeMap<Ipv4Addr, u16>;
+/// Ports by color.
+pub(super) type Entries = BTreeMap<u16, PortSet>;
+
+/// Tries to make the entries what they ought to be: a host may join between two commands, and the
+/// kernel then does not take the entry of that port.
+const TRIES: usize = 3;
+
+/// Why a bridge cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(super) enum Problem {
+    #[error("it has not been looked at")]
+    Unknown,
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    #[error("{place}: {message}")]
+    Refused { place: Place, message: String },
+    #[error("{place}: unexpected output of `{tool}`: {message}")]
+    Form { place: Place, tool: Tool, message: String },
+    #[error("{place} is not up")]
+    Down { place: Place },
+    #[error("{place} filters VLANs, and entries are for none")]
+    Vlans { place: Place },
+    #[error("{place} has room for no color: mcast_hash_max is {most}")]
+    NoRoom { place: Place, most: u32 },
+}
+
+/// Why a bridge did not take a write. Unless it says something else, the bridge holds what it held
+/// before.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(super) enum WriteError {
+    #[error(transparent)]
+    Unusable(#[from] Problem),
+    #[error("color {color} is not below {colors}")]
+    Color { color: u16, colors: u16 },
+    #[error("{place} cannot hold {groups} groups: mcast_hash_max is {most}")]
+    Full { place: Place, groups: usize, most: u32 },
+    #[error("{place} refuses: {message}")]
+    Refused { place: Place, message: String },
+    #[error("{place} took a part and could not be set back, its entries are unknown: {message}")]
+    Torn { place: Place, message: String },
+}
+
+/// A bridge that is programmed.
+#[derive(Debug)]
+pub(super) struct BridgeSwitch {
+    /// Node id.
+    pub(super) name: String,
+    place: Place,
+    commands: Arc<dyn Commands>,
+    addresses: Arc<Addresses>,
+    /// Most colors, as the settings say.
+    most_colors: u16,
+    /// Programs whose packets are carried; `None` before any are known. All bridges share it.
+    programs: Arc<Mutex<Option<Programs>>>,
+    /// Locked while entries are changed.
+    turn: tokio::sync::Mutex<()>,
+    state: Mutex<State>,
+}
+
+/// Latest knowledge about a bridge.
+#[derive(Clone, Debug)]
+struct State {
+    look: Result<Look, Problem>,
+    /// Entries as they were last read; `None` if they may be others.
+    database: Option<Database>,
+    /// Number of addresses of programs without room.
+    waiting: usize,
+}
+
+/// Settings that all bridges share.
+#[derive(Clone, Debug)]
+pub(super) struct Shared {
+    pub(super) commands: Arc<dyn Commands>,
+    pub(super) addresses: Arc<Addresses>,
+    pub(super) most_colors: u16,
+    pub(super) programs: Arc<Mutex<Option<Programs>>>,
+}
+
+impl BridgeSwitch {
+    pub(super) fn new(name: String, place: Place, shared: Shared) -> Self {
+        let Shared { commands, addresses, most_colors, programs } = shared;
+        let state = Mutex::new(State { look: Err(Problem::Unknown), database: None, waiting: 0 });
+        let turn = tokio::sync::Mutex::default();
+        Self { name, place, commands, addresses, most_colors, programs, turn, state }
+    }
+
+    pub(super) fn namespace(&self) -> Option<&str> {
+        self.place.namespace.as_deref()
+    }
+
+    /// Number of ports in the topology.
+    pub(super) fn port_count(&self) -> u32 {
+        u32::try_from(self.place.ports.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The bridge as it was last seen.
+    pub(super) fn seen(&self) -> Result<Look, Problem> {
+        self.state.lock().look.clone()
+    }
+
+    /// Number of colors that the bridge offers; those of the settings while it cannot be used.
+    pub(super) fn colors(&self) -> u16 {
+        self.seen().map_or(self.most_colors, |look| look.colors(self.most_colors))
+    }
+
+    /// Number of colors with an entry, as it was last read.
+    pub(super) fn used_entries(&self) -> u32 {
+        let state = self.state.lock();
+        let used = state.database.as_ref().map_or(0, |known| known.colors(&self.addresses).len());
+        u32::try_from(used).unwrap_or(u32::MAX)
+    }
+
+    /// The bridge as it was last seen if it could be used then; otherwise as it is seen now.
+    pub(super) async fn ready(&self) -> Result<Look, Problem> {
+        match self.seen() {
+            Ok(look) => Ok(look),
+            Err(_) => self.look().await,
+        }
+    }
+
+    /// Looks at the bridge, and gives it the settings that entries need.
+    pub(super) async fn look(&self) -> Result<Look, Problem> {
+        let found = self.look_and_prepare().await;
+        let mut state = self.state.lock();
+        match (&state.look, &found) {
+            // A machine that is busy says nothing about the bridge.
+            (Ok(_), Err(Problem::Command(CommandError::NoAnswer { .. }))) => {
+                tracing::warn!(switch = self.name, place = %self.place, "bridge not looked at");
+                return found;
+            }
+            (Ok(_) | Err(Problem::Unknown), Err(problem)) => {
+                let reason = problem.to_string();
+                tracing::warn!(switch = self.name, reason, "bridge cannot be used");
+            }
+            (Err(_), Ok(look)) => {
+                let colors = look.colors(self.most_colors);
+                let most_groups = look.most_groups;
+                let place = &self.place;
+                tracing::info!(switch = self.name, %place, colors, most_groups, "bridge ready");
+            }
+            (Ok(_), Ok(_)) | (Err(_), Err(_)) => {}
+        }
+        if found.is_err() {
+            state.database = None;
+        }
+        state.look.clone_from(&found);
+        found
+    }
+
+    async fn look_and_prepare(&self) -> Result<Look, Problem> {
+        let place = || self.place.clone();
+        let answer = self.run(Tool::Ip, &Look::lines(&self.place)).await?;
+        if let Some(message) = first_refused(&answer) {
+            return Err(Problem::Refused { place: place(), message });
+        }
+        let form = |message| Problem::Form { place: place(), tool: Tool::Ip, message };
+        let look = Look::read(&answer.text, &self.place).map_err(form)?;
+        if !look.is_up {
+            return Err(Problem::Down { place: place() });
+        }
+        if look.has_vlans {
+            return Err(Problem::Vlans { place: place() });
+        }
+        if look.colors(self.most_colors) == 0 {
+            return Err(Problem::NoRoom { place: place(), most: look.most_groups });
+        }
+        let preparation = look.preparation(&self.place);
+        if !preparation.is_empty() {
+            let answer = self.run(Tool::Ip, &preparation).await?;
+            if let Some(message) = first_refused(&answer) {
+                return Err(Problem::Refused { place: place(), message });
+            }
+            tracing::info!(switch = self.name, place = %self.place, "bridge prepared for entries");
+        }
+        Ok(look)
+    }
+
+    /// Reads the entries, and mends those of programs if they are not what they ought to be.
+    pub(super) async fn read(&self) -> Result<Entries, WriteError> {
+        let _turn = self.turn.lock().await;
+        self.look().await?;
+        let found = self.read_database().await?;
+        if let Err(error) = self.make(&found, &Entries::new()).await {
+            let reason = error.to_string();
+            tracing::warn!(switch = self.name, reason, "addresses of programs not written");
+        }
+        Ok(found.colors(&self.addresses))
+    }
+
+    /// Writes entries, all or none, for a writer of a term.
+    ///
+    /// - `entries`: without ports, an entry is removed.
+    pub(super) async fn write(&self, term: u64, entries: &Entries) -> Result<(), WriteError> {
+        let _turn = self.turn.lock().await;
+        let look = self.ready().await?;
+        let colors = look.colors(self.most_colors);
+        if let Some(color) = entries.keys().copied().find(|color| *color >= colors) {
+            return Err(WriteError::Color { color, colors });
+        }
+        if look.term < term {
+            self.keep_term(term).await?;
+        }
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let found = self.read_database().await?;
+        self.make(&found, entries).await
+    }
+
+    /// Makes the entries of programs what they ought to be by the entries of their colors.
+    pub(super) async fn align(&self) -> Result<(), WriteError> {
+        let _turn = self.turn.lock().await;
+        if self.seen().is_err() {
+            return Ok(()); // nothing is led by it, and it is aligned when it is seen again
+        }
+        let known = self.known().await?;
+        if known.is(&self.wanted_in_room(&known, &Entries::new())?) {
+            return Ok(());
+        }
+        let found = self.read_database().await?;
+        self.make(&found, &Entries::new()).await
+    }
+
+    /// Addresses of programs that are led to a port which is not one of their color's: they have to
+    /// be forgotten everywhere before they are led by another tree.
+    pub(super) async fn moving(&self, programs: &Programs) -> Result<BTreeSet<Ipv4Addr>, Problem> {
+        match self.ready().await {
+            Ok(_) => {}
+            Err(Problem::Command(error @ CommandError::NoAnswer { .. })) => {
+                return Err(error.into());
+            }
+            Err(_) => return Ok(BTreeSet::new()), // nothing is led by it
+        }
+        let known = self.known().await?;
+        let colors = known.colors(&self.addresses);
+        let is_moving = |(address, ports): &(&Ipv4Addr, &PortSet)| {
+            let color = programs.get(*address).and_then(|color| colors.get(color));
+            self.addresses.is_program(**address)
+                && !ports.difference(color.copied().unwrap_or_default()).is_empty()
+        };
+        Ok(known.written.iter().filter(is_moving).map(|(address, _)| *address).collect())
+    }
+
+    /// The wanted groups.
+    ///
+    /// - `entries`: changes of the entries that there are.
+    fn wanted(&self, found: &Database, entries: &Entries) -> Groups {
+        let mut colors = found.colors(&self.addresses);
+        colors.extend(entries);
+        colors.retain(|_, ports| !ports.is_empty());
+        let mut wanted: Groups =
+            colors.iter().map(|(color, ports)| (self.addresses.of(*color), *ports)).collect();
+        let is_program = |address: &Ipv4Addr| self.addresses.is_program(*address);
+        match &*self.programs.lock() {
+            Some(programs) => {
+                let ports = |color: &u16| colors.get(color).copied();
+                let led = programs.iter().filter(|(address, _)| is_program(address));
+                wanted.extend(led.filter_map(|(address, color)| Some((*address, ports(color)?))));
+            }
+            // They may be in use.
+            None => {
+                let led = found.written.iter().filter(|(address, _)| is_program(address));
+                wanted.extend(led.map(|(address, ports)| (*address, *ports)));
+            }
+        }
+        wanted
+    }
+
+    /// The wanted groups, as many of them as there is room for: if it lacks, addresses of programs
+    /// that are new have to wait.
+    fn wanted_in_room(&self, found: &Database, entries: &Entries) -> Result<Groups, WriteError> {
+        let mut wanted = self.wanted(found, entries);
+        let most = self.seen()?.most_groups;
+        let room = usize::try_from(most).unwrap_or(usize::MAX);
+        let groups = found.groups_with(&wanted);
+        let excess = groups.saturating_sub(room);
+        let is_new = |address: &&Ipv4Addr| {
+            self.addresses.is_program(**address) && !found.groups.contains(&address.to_string())
+        };
+        let waiting: Vec<Ipv4Addr> =
+            wanted.keys().rev().filter(is_new).take(excess).copied().collect();
+        if waiting.len() < excess {
+            return Err(WriteError::Full { place: self.place.clone(), groups, most });
+        }
+        if std::mem::replace(&mut self.state.lock().waiting, excess) != excess && excess > 0 {
+            tracing::warn!(switch = self.name, most, excess, "no room for addresses of programs");
+        }
+        wanted.retain(|address, _| !waiting.contains(address));
+        Ok(wanted)
+    }
+
+    /// Makes the entries what they ought to be, and looks if the bridge has kept them. If it has
+    /// not, gives it back what it had.
+    async fn make(&self, before: &Database, entries: &Entries) -> Result<(), WriteError> {
+        let wanted = self.wanted_in_room(before, entries)?;
+        let Err(message) = self.change(before.clone(), &wanted).await else { return Ok(()) };
+        let place = self.place.clone();
+        let now = match self.read_database().await {
+            Ok(now) => self.change(now, &before.written).await,
+            Err(problem) => Err(problem.to_string()),
+        };
+        match now {
+            Ok(()) => Err(WriteError::Refused { place, message }),
+            Err(_) => Err(WriteError::Torn { place, message }),
+        }
+    }
+
+    /// Changes the entries until they are the wanted ones; otherwise says what is in the way.
+    async fn change(&self, mut found: Database, wanted: &Groups) -> Result<(), String> {
+        let mut message = String::new();
+        for _ in 0..TRIES {
+            if found.is(wanted) {
+                return Ok(());
+            }
+            let changes = found.changes(wanted, &self.place);
+            self.state.lock().database = None;
+            let lines: String = changes.iter().map(|change| change.line(&self.place)).collect();
+            let answer = self.run(Tool::Bridge, &lines).await.map_err(|error| error.to_string())?;
+            message = refusal(&answer, &changes);
+            found = self.read_database().await.map_err(|problem| problem.to_string())?;
+        }
+        if found.is(wanted) { Ok(()) } else { Err(message) }
+    }
+
+    async fn keep_term(&self, term: u64) -> Result<(), WriteError> {
+        let answer = self.run(Tool::Ip, &Look::keep_term(term, &self.place)).await;
+        let answer = answer.map_err(Problem::Command)?;
+        if let Some(message) = first_refused(&answer) {
+            return Err(WriteError::Refused { place: self.place.clone(), message });
+        }
+        if let Ok(look) = &mut self.state.lock().look {
+            look.term = term;
+        }
+        Ok(())
+    }
+
+    /// The entries as they were last read.
+    async fn known(&self) -> Result<Database, Problem> {
+        let known = self.state.lock().database.clone();
+        match known {
+            Some(known) => Ok(known),
+            None => self.read_database().await,
+        }
+    }
+
+    async fn read_database(&self) -> Result<Database, Problem> {
+        let line = format!("mdb show dev {}\n", self.place.bridge);
+        let answer = self.run(Tool::Bridge, &line).await?;
+        let place = || self.place.clone();
+        if let Some(message) = first_refused(&answer) {
+            return Err(Problem::Refused { place: place(), message });
+        }
+        let found = Database::read(&answer.text, &self.place, &self.addresses);
+        let form = |error: serde_json::Error| {
+            let (tool, message) = (Tool::Bridge, error.to_string());
+            Problem::Form { place: place(), tool, message }
+        };
+        let found = found.map_err(form)?;
+        self.state.lock().database = Some(found.clone());
+        Ok(found)
+    }
+
+    async fn run(&self, tool: Tool, lines: &str) -> Result<Answer, CommandError> {
+        self.commands.run(tool, self.namespace(), lines).await
+    }
+
+    /// Calls `changed` whenever an interface beside the bridge changes. Ends if it cannot go on.
+    pub(super) async fn monitor(&self, changed: &(dyn Fn() + Send + Sync)) -> CommandError {
+        self.commands.monitor(self.namespace(), changed).await
+    }
+}
+
+/// Reason of the first refused line.
+fn first_refused(answer: &Answer) -> Option<String> {
+    answer.refused.first().map(|refused| refused.message.clone())
+}
+
+/// The first refused change with its reason.
+fn refusal(answer: &Answer, changes: &[Change]) -> String {
+    let Some(refused) = answer.refused.first() else {
+        return "it did not keep what it confirmed".to_owned();
+    };
+    let change = refused.line.checked_sub(1).and_then(|at| changes.get(at));
+    let change = change.map_or_else(String::new, |change| format!("{change}: "));
+    format!("{change}{}", refused.message)
+}

@@ -1,0 +1,246 @@
+//! A kernel with bridges that the test makes, behind `ip` and `bridge`; some behave badly.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::super::commands::{Answer, CommandError, Commands, RefusedLine, Tool};
+
+/// State of the only bridge of a namespace, br0.
+#[derive(Clone, Debug)]
+pub(super) struct Model {
+    pub(super) is_up: bool,
+    pub(super) is_snooping: bool,
+    pub(super) is_querier: bool,
+    pub(super) has_vlans: bool,
+    pub(super) alias: String,
+    pub(super) most_groups: usize,
+    /// Ports by interface: true for those with a signal.
+    pub(super) ports: BTreeMap<String, bool>,
+    /// Ports that send multicast packets without an entry.
+    pub(super) flooding: BTreeSet<String>,
+    /// Group and interface of each entry; true for those that were written.
+    pub(super) entries: BTreeMap<(String, String), bool>,
+}
+
+impl Model {
+    pub(super) fn new(ports: usize) -> Self {
+        let ports: BTreeMap<_, _> = (1..=ports).map(|port| (format!("p{port}"), true)).collect();
+        Self {
+            is_up: true,
+            is_snooping: true,
+            is_querier: false,
+            has_vlans: false,
+            alias: String::new(),
+            most_groups: 64,
+            flooding: ports.keys().cloned().collect(),
+            ports,
+            entries: BTreeMap::new(),
+        }
+    }
+
+    /// Written entries, as `239.192.0.1 p1 p2`.
+    pub(super) fn written(&self) -> Vec<String> {
+        let mut groups: BTreeMap<&str, String> = BTreeMap::new();
+        for (group, port) in self.entries.iter().filter(|(_, written)| **written).map(|(at, _)| at)
+        {
+            *groups.entry(group).or_default() += &format!(" {port}");
+        }
+        groups.into_iter().map(|(group, ports)| format!("{group}{ports}")).collect()
+    }
+
+    fn show(&self, words: &[&str], text: &mut String) -> Result<(), String> {
+        let kind = |bridge: &str| format!("\"linkinfo\":{{{bridge}}}");
+        if words == ["link", "show", "dev", "br0"] {
+            let flags = if self.is_up { "\"UP\"" } else { "" };
+            let data = format!(
+                "\"info_kind\":\"bridge\",\"info_data\":{{\"mcast_snooping\":{},\
+                 \"mcast_querier\":{},\"vlan_filtering\":{},\"mcast_hash_max\":{},\
+                 \"mcast_query_response_intvl\":1000}}",
+                u8::from(self.is_snooping),
+                u8::from(self.is_querier),
+                u8::from(self.has_vlans),
+                self.most_groups
+            );
+            let (alias, info) = (&self.alias, kind(&data));
+            let head = format!("\"ifname\":\"br0\",\"flags\":[{flags}],\"ifalias\":\"{alias}\"");
+            let _ = writeln!(text, "[{{{head},{info}}}]");
+            return Ok(());
+        }
+        let port = |(name, live): (&String, &bool)| {
+            let (flag, state) =
+                if *live { ("\"LOWER_UP\"", "forwarding") } else { ("", "disabled") };
+            let floods = self.flooding.contains(name);
+            let data = format!(
+                "\"info_slave_data\":{{\"state\":\"{state}\",\"mcast_flood\":{floods},\
+                 \"multicast_router\":{}}}",
+                u8::from(floods)
+            );
+            format!("{{\"ifname\":\"{name}\",\"flags\":[{flag}],{}}}", kind(&data))
+        };
+        let ports: Vec<String> = self.ports.iter().map(port).collect();
+        let _ = writeln!(text, "[{}]", ports.join(","));
+        Ok(())
+    }
+
+    fn set(&mut self, words: &[&str]) -> Result<(), String> {
+        match words {
+            ["link", "set", "dev", "br0", "alias", alias] => (*alias).clone_into(&mut self.alias),
+            ["link", "set", "dev", "br0", "type", "bridge", key, value] => match *key {
+                "mcast_snooping" => self.is_snooping = *value == "1",
+                "mcast_querier" => self.is_querier = *value == "1",
+                "mcast_query_response_interval" => {}
+                _ => return Err(format!("unknown {key}")),
+            },
+            ["link", "set", "dev", port, "type", "bridge_slave", ..] => {
+                self.flooding.remove(*port);
+            }
+            _ => return Err(format!("unknown {words:?}")),
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, words: &[&str]) -> Result<(), String> {
+        let (verb, port, group) = match words {
+            ["mdb", verb, "dev", "br0", "port", port, "grp", group, ..] => (*verb, *port, *group),
+            _ => return Err(format!("unknown {words:?}")),
+        };
+        let key = (group.to_owned(), port.to_owned());
+        if verb == "del" {
+            let gone = self.entries.remove(&key);
+            return gone.map(drop).ok_or("RTNETLINK answers: Invalid argument".to_owned());
+        }
+        if !self.ports.contains_key(port) {
+            return Err("bridge: Net device is not a bridge port.".to_owned());
+        }
+        if self.entries.contains_key(&key) {
+            return Err("bridge: (*, G) group is already joined by port.".to_owned());
+        }
+        let groups: BTreeSet<&String> = self.entries.keys().map(|(group, _)| group).collect();
+        if !groups.contains(&key.0) && groups.len() >= self.most_groups {
+            self.is_snooping = false; // so does Linux
+            return Err("RTNETLINK answers: Argument list too long".to_owned());
+        }
+        self.entries.insert(key, true);
+        Ok(())
+    }
+}
+
+/// Bad behavior.
+#[derive(Debug, Default)]
+pub(super) struct Habits {
+    /// Nothing is answered.
+    pub(super) is_silent: bool,
+    /// Entries of this interface are refused.
+    pub(super) refused: Option<String>,
+    /// Entries of this interface are confirmed, and not kept.
+    pub(super) forgotten: Option<String>,
+    /// A host joins this group at this interface, before the next entry is written.
+    pub(super) joins: Option<(String, String)>,
+}
+
+/// All bridges by namespace.
+#[derive(Debug, Default)]
+pub(super) struct Kernel {
+    pub(super) bridges: Mutex<BTreeMap<String, Model>>,
+    pub(super) habits: Mutex<Habits>,
+    /// Lines that changed entries, with the namespace before them.
+    pub(super) changes: Mutex<Vec<String>>,
+    changed: Notify,
+}
+
+impl Kernel {
+    /// Changes a bridge, and tells of it.
+    pub(super) fn change(&self, namespace: &str, change: impl FnOnce(&mut Model)) {
+        change(self.bridges.lock().get_mut(namespace).unwrap());
+        self.changed.notify_waiters();
+    }
+
+    /// Takes a bridge out, or puts it in.
+    pub(super) fn replace(&self, namespace: &str, model: Option<Model>) {
+        let mut bridges = self.bridges.lock();
+        match model {
+            Some(model) => drop(bridges.insert(namespace.to_owned(), model)),
+            None => drop(bridges.remove(namespace)),
+        }
+        drop(bridges);
+        self.changed.notify_waiters();
+    }
+
+    pub(super) fn written(&self, namespace: &str) -> Vec<String> {
+        self.bridges.lock()[namespace].written()
+    }
+
+    fn line(&self, namespace: &str, line: &str, text: &mut String) -> Result<(), String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let mut bridges = self.bridges.lock();
+        let Some(bridge) = bridges.get_mut(namespace) else {
+            return Err("Cannot find device \"br0\"".to_owned());
+        };
+        match words[..] {
+            ["link", "show", ..] => bridge.show(&words, text),
+            ["link", "set", ..] => bridge.set(&words),
+            ["mdb", "show", ..] => {
+                let row = |((group, port), written): (&(String, String), &bool)| {
+                    let state = if *written { "permanent" } else { "temp" };
+                    format!("{{\"port\":\"{port}\",\"grp\":\"{group}\",\"state\":\"{state}\"}}")
+                };
+                let rows: Vec<String> = bridge.entries.iter().map(row).collect();
+                let _ = writeln!(text, "[{{\"mdb\":[{}],\"router\":{{}}}}]", rows.join(","));
+                Ok(())
+            }
+            _ => {
+                let mut habits = self.habits.lock();
+                if let Some(joined) = habits.joins.take() {
+                    bridge.entries.insert(joined, false);
+                }
+                self.changes.lock().push(format!("{namespace}: {line}"));
+                let is_of = |one: &Option<String>| {
+                    one.as_ref().is_some_and(|port| words[1] == "add" && words[5] == *port)
+                };
+                if is_of(&habits.refused) {
+                    return Err("bridge: refused by the test".to_owned());
+                }
+                if is_of(&habits.forgotten) { Ok(()) } else { bridge.entry(&words) }
+            }
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl Commands for Kernel {
+    async fn run(
+        &self,
+        tool: Tool,
+        namespace: Option<&str>,
+        lines: &str,
+    ) -> Result<Answer, CommandError> {
+        if self.habits.lock().is_silent {
+            return Err(CommandError::NoAnswer { tool, limit: Duration::ZERO });
+        }
+        let mut answer = Answer::default();
+        for (number, line) in (1..).zip(lines.lines()) {
+            let of_tool = if tool == Tool::Ip { "link " } else { "mdb " };
+            assert!(line.starts_with(of_tool), "{tool}: {line}");
+            let done = self.line(namespace.unwrap_or_default(), line, &mut answer.text);
+            if let Err(message) = done {
+                answer.refused.push(RefusedLine { line: number, message });
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn monitor(
+        &self,
+        _namespace: Option<&str>,
+        changed: &(dyn Fn() + Send + Sync),
+    ) -> CommandError {
+        loop {
+            self.changed.notified().await;
+            changed();
+        }
+    }
+}
