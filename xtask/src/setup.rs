@@ -58,7 +58,18 @@ const PYTHON: &[Part] = &[
 ];
 
 /// Every tool that a test needs besides cargo, a C compiler and a shell.
-pub(crate) const TOOLS: [Tool; 13] = [
+pub(crate) const TOOLS: [Tool; 14] = [
+    Tool {
+        name: "bridge",
+        parts: &[
+            Part { kind: Kind::Program("bridge"), package: "iproute2" },
+            Part { kind: Kind::Program("ip"), package: "iproute2" },
+        ],
+        calls: &["Bridges::start"],
+        acts_on_fabric: false,
+        services: &[],
+        as_root: true,
+    },
     Tool {
         name: "chromium",
         parts: &[

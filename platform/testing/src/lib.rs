@@ -1,18 +1,20 @@
 //! Tools that the tests of several crates share: a real etcd whose members can be killed and
 //! frozen, a proxy that can cut connections, an InfiniBand fabric in the simulator ibsim, real
-//! switches of Open vSwitch, a Python that speaks gRPC, and grpcurl.
+//! switches of Open vSwitch and of the kernel, a Python that speaks gRPC, and grpcurl.
 //!
 //! A tool that is not installed fails the test. Tests that need one are in a module `needs_<tool>`,
 //! as `needs_etcd`: `cargo xtask test` leaves these modules out where it cannot install the tool.
 //!
-//! Read [`Etcd`], [`Proxy`], [`Ibsim`] and [`Ovs`] first. Only tests use this crate.
+//! Read [`Etcd`], [`Proxy`], [`Ibsim`], [`Ovs`] and [`Bridges`] first. Only tests use this crate.
 
+mod bridges;
 mod etcd;
 mod ibsim;
 mod ovs;
 mod proxy;
 mod python;
 
+pub use bridges::{BridgePort, Bridges};
 pub use etcd::Etcd;
 pub use ibsim::{Ibsim, OpenSm};
 pub use ovs::{Ovs, OvsPort};

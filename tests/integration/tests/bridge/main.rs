@@ -1,0 +1,8 @@
+//! The control plane over Linux bridges: the kernel carries the packets of programs, by entries that
+//! the switch agent wrote.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
+mod needs_bridge;
+#[path = "../openflow/program.rs"]
+mod program;
