@@ -69,6 +69,8 @@ def read_wiring():
 
 check_running()
 WIRING = read_wiring()
+with open(os.path.join(RUN, "driver"), encoding="utf-8") as text:
+    DRIVER = text.read().strip()  # of the switch agent
 HOSTS = {line[1]: f"10.0.0.{line[4]}" for line in WIRING if line[0] == "host"}
 NAMES = {f"S-{line[3]}": line[1] for line in WIRING if line[0] == "switch"}
 LEAVES = {line[1]: line[2] for line in WIRING if line[0] == "host"}  # by host
@@ -157,9 +159,14 @@ def color_address(color):
 
 def counted():
     """Packets sent by the ports of all switches, by the name of their interfaces."""
+    names = [line[2] for line in WIRING if line[0] == "switch"]
+    if DRIVER == "bridge":
+        script = 'for at; do ip -netns "$at" -json -statistics link show master br0; done'
+        lists = call("exec", "--", "sh", "-c", script, "-", *names).splitlines()
+        ports = [port for one in lists for port in json.loads(one)]
+        return {port["ifname"]: port["stats64"]["tx"]["packets"] for port in ports}
     script = 'for at; do echo "switch ${at##*/}"; ovs-ofctl -O OpenFlow13 dump-ports "unix:$at.mgmt"; done'
-    bridges = [f"{RUN}/ovs/{line[2]}" for line in WIRING if line[0] == "switch"]
-    text = call("exec", "--", "sh", "-c", script, "-", *bridges)
+    text = call("exec", "--", "sh", "-c", script, "-", *[f"{RUN}/ovs/{name}" for name in names])
     counts = {}
     for part in text.split("switch ")[1:]:
         ports = re.findall(r"port +(\d+): .*?tx pkts=(\d+)", part, re.DOTALL)

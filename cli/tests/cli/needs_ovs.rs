@@ -1,5 +1,7 @@
 //! The lab of `deploy/lab`: real switches, and ordinary programs on its hosts.
 
+#[path = "needs_ovs/bridges.rs"]
+mod bridges;
 #[path = "needs_ovs/certificates.rs"]
 mod certificates;
 #[path = "needs_ovs/discovered.rs"]
@@ -138,6 +140,10 @@ fn a_lab_that_cannot_be_made_leaves_nothing() {
     assert!(refused(&["demo"]).contains("demo has 2048 hosts; a lab has 2 to 64"));
     assert!(refused(&["--fast"]).contains("unknown argument '--fast'"));
     assert!(refused(&["one", "two"]).contains("usage"));
+    assert!(refused(&["--driver"]).contains("usage"));
+    assert!(refused(&["--driver", "none"]).contains("unknown driver 'none'"));
+    assert!(refused(&["--driver", "bridge", "--discovered"]).contains("bridges do not"));
+    assert!(refused(&["--driver", "bridge", "--fault-tolerant"]).contains("bridges do not"));
     let output = run(&run_folder, "stop", &[]);
     assert!(output.status.success(), "{output:?}");
 }
