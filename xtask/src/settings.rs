@@ -14,9 +14,11 @@ use syn::{Attribute, Expr, ExprLit, Fields, ImplItem, Item, ItemStruct, Lit, Met
 
 const PAGE: &str = "docs/settings.md";
 const FOLDER: &str = "platform/config/src";
-/// Settings of a driver, with the section that they are in.
-const DRIVERS: [(&str, &str, &str); 1] =
-    [("agents/switch/src/drivers/openflow/options.rs", "Options", "switch_agent.driver_options")];
+/// Drivers with settings of their own: the type `Options` in `<driver>/options.rs` of this folder.
+const DRIVERS: [&str; 2] = ["openflow", "bridge"];
+const DRIVERS_FOLDER: &str = "agents/switch/src/drivers";
+/// The section of the settings of a driver, inside of that of the switch agent.
+const DRIVERS_SECTION: &str = "switch_agent.driver_options";
 /// Sections in the order of the page.
 const ORDER: [&str; 6] =
     ["tic", "router", "fabric", "switch_agent", "operating_agent", "telemetry"];
@@ -67,10 +69,13 @@ fn render(root: &Path) -> Result<String> {
     for section in ORDER {
         let name = types.sections.get(section).with_context(|| format!("no type of {section}"))?;
         types.add(&mut page, section, name, "")?;
-        for (path, name, section) in DRIVERS.iter().filter(|(.., at)| at.starts_with(section)) {
-            let mut driver = Types::default();
-            driver.read(&root.join(path))?;
-            driver.add(&mut page, section, name, "With `driver = \"openflow\"`:\n")?;
+        if DRIVERS_SECTION.starts_with(section) {
+            for driver in DRIVERS {
+                let mut types = Types::default();
+                types.read(&root.join(DRIVERS_FOLDER).join(driver).join("options.rs"))?;
+                let about = format!("With `driver = \"{driver}\"`:\n");
+                types.add(&mut page, DRIVERS_SECTION, "Options", &about)?;
+            }
         }
     }
     Ok(page)

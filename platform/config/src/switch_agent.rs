@@ -124,8 +124,8 @@ pub struct RawSwitchAgentConfig {
     /// The TIC, `host:port`, or a list of all that share a store: the one that leads is found.
     /// Default 127.0.0.1:7401, the TIC's own default.
     pub tic: Addresses,
-    /// Driver of the hardware: `emulated`, `infiniband` or `openflow`. Default `emulated`: it needs
-    /// no hardware.
+    /// Driver of the hardware: `emulated`, `infiniband`, `openflow` or `bridge`. Default
+    /// `emulated`: it needs no hardware.
     pub driver: DriverName,
     /// Options of a driver that has no settings here. The driver checks them. Default: none.
     pub driver_options: toml::Table,

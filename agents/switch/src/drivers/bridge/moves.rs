@@ -2,8 +2,11 @@
 //!
 //! Bridges do not count hops, and an address has one set of ports in each. If some bridges led it
 //! by the old tree and some by the new one, the two together could be a circle, in which packets
-//! would go round and be delivered again and again. With the address forgotten in between, the
-//! bridges at any time lead by parts of one tree.
+//! would go round and be delivered again and again.
+//!
+//! Invariants
+//! - BRIDGE-1: at any time, the bridges of an agent that can be used lead an address of programs by
+//!   parts of one tree.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
