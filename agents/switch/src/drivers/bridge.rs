@@ -106,20 +106,25 @@ impl BridgeDriver {
     ) -> Result<Self, String> {
         let addresses = Arc::new(options.addresses()?);
         let programs = Arc::new(Mutex::new(None));
-        let shared =
-            Shared { commands, addresses, most_colors: options.colors, programs: programs.clone() };
+        let changed = watch::Sender::new(0);
+        let shared = Shared {
+            commands,
+            addresses,
+            most_colors: options.colors,
+            programs: Arc::clone(&programs),
+            changed: changed.clone(),
+        };
         let bridge = |(name, place): (String, _)| {
             (name.clone(), Arc::new(BridgeSwitch::new(name, place, shared.clone())))
         };
         let bridges: BTreeMap<_, _> = options.places(&fabric)?.into_iter().map(bridge).collect();
         let pause = options.move_pause(bridges.len(), fabric.switch_count());
         let moves = Arc::new(Moves::new(bridges.values().cloned().collect(), programs, pause));
-        let (stop, changed) = (CancellationToken::new(), watch::Sender::new(0));
+        let stop = CancellationToken::new();
         for bridge in bridges.values() {
             let followed = Followed {
                 bridge: Arc::clone(bridge),
                 moves: Arc::clone(&moves),
-                changed: changed.clone(),
                 sweep: options.sweep,
             };
             let stop = stop.clone();
@@ -265,7 +270,6 @@ fn read_entry(entry: &v1::TableEntry) -> Option<(u16, PortSet)> {
 struct Followed {
     bridge: Arc<BridgeSwitch>,
     moves: Arc<Moves>,
-    changed: watch::Sender<u64>,
     sweep: Duration,
 }
 
@@ -286,11 +290,11 @@ impl Followed {
         };
         let look = async {
             loop {
-                let (was, now) = (self.bridge.seen(), self.bridge.look().await);
-                if states(was.as_ref().ok()) != states(now.as_ref().ok()) {
-                    self.changed.send_modify(|count| *count += 1);
-                }
-                if let Err(error) = self.bridge.align().await {
+                // If it cannot be used, it has said so.
+                let looked = self.bridge.look().await;
+                if looked.is_ok()
+                    && let Err(error) = self.bridge.align().await
+                {
                     let reason = error.to_string();
                     tracing::warn!(switch = self.bridge.name, reason, "programs not led");
                 }
@@ -304,11 +308,6 @@ impl Followed {
         };
         tokio::join!(monitor, look);
     }
-}
-
-/// States of the ports; `None` for a bridge that cannot be used.
-fn states(look: Option<&Look>) -> Option<Vec<(u8, bool)>> {
-    Some(look?.ports.iter().map(|(number, port)| (*number, port.is_live)).collect())
 }
 
 #[tonic::async_trait]

@@ -59,7 +59,14 @@ impl Moves {
     async fn settle(&self, mut settled: MutexGuard<'_, Option<Programs>>) {
         let newest = self.newest.lock().clone();
         let Some(newest) = newest.filter(|newest| settled.as_ref() != Some(newest)) else { return };
-        let Some(moving) = self.moving(&newest).await else { return };
+        let Some(mut moving) = self.moving(&newest).await else { return };
+        if let Some(before) = settled.as_ref().filter(|_| !self.pause.is_zero()) {
+            // Bridges of other agents may have more of the old tree.
+            let is_other = |(address, color): &(&Ipv4Addr, &u16)| {
+                before.get(*address).is_some_and(|before| before != *color)
+            };
+            moving.extend(newest.iter().filter(is_other).map(|(address, _)| *address));
+        }
         let mut led = newest.clone();
         led.retain(|address, _| !moving.contains(address));
         let will_be_led = led.len() < newest.len();

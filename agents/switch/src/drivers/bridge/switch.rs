@@ -10,6 +10,7 @@ use std::sync::Arc;
 use fabricast_topology::PortSet;
 use parking_lot::Mutex;
 use thiserror::Error;
+use tokio::sync::watch;
 
 use super::commands::{Answer, CommandError, Commands, Tool};
 use super::database::{Change, Database, Groups};
@@ -72,8 +73,12 @@ pub(super) struct BridgeSwitch {
     most_colors: u16,
     /// Programs whose packets are carried; `None` before any are known. All bridges share it.
     programs: Arc<Mutex<Option<Programs>>>,
+    /// Counts changes of ports and of usability, of all bridges.
+    changed: watch::Sender<u64>,
     /// Locked while entries are changed.
     turn: tokio::sync::Mutex<()>,
+    /// Locked during a look, so that of two looks the later one is believed.
+    looking: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -94,14 +99,25 @@ pub(super) struct Shared {
     pub(super) addresses: Arc<Addresses>,
     pub(super) most_colors: u16,
     pub(super) programs: Arc<Mutex<Option<Programs>>>,
+    pub(super) changed: watch::Sender<u64>,
 }
 
 impl BridgeSwitch {
     pub(super) fn new(name: String, place: Place, shared: Shared) -> Self {
-        let Shared { commands, addresses, most_colors, programs } = shared;
-        let state = Mutex::new(State { look: Err(Problem::Unknown), database: None, waiting: 0 });
-        let turn = tokio::sync::Mutex::default();
-        Self { name, place, commands, addresses, most_colors, programs, turn, state }
+        let Shared { commands, addresses, most_colors, programs, changed } = shared;
+        let state = State { look: Err(Problem::Unknown), database: None, waiting: 0 };
+        Self {
+            name,
+            place,
+            commands,
+            addresses,
+            most_colors,
+            programs,
+            changed,
+            turn: tokio::sync::Mutex::default(),
+            looking: tokio::sync::Mutex::default(),
+            state: Mutex::new(state),
+        }
     }
 
     pub(super) fn namespace(&self) -> Option<&str> {
@@ -140,6 +156,7 @@ impl BridgeSwitch {
 
     /// Looks at the bridge, and gives it the settings that entries need.
     pub(super) async fn look(&self) -> Result<Look, Problem> {
+        let _looking = self.looking.lock().await;
         let found = self.look_and_prepare().await;
         let mut state = self.state.lock();
         match (&state.look, &found) {
@@ -163,7 +180,12 @@ impl BridgeSwitch {
         if found.is_err() {
             state.database = None;
         }
+        let is_other = states(&state.look) != states(&found);
         state.look.clone_from(&found);
+        drop(state);
+        if is_other {
+            self.changed.send_modify(|count| *count += 1);
+        }
         found
     }
 
@@ -244,6 +266,7 @@ impl BridgeSwitch {
     /// Addresses of programs that are led to a port which is not one of their color's: they have to
     /// be forgotten everywhere before they are led by another tree.
     pub(super) async fn moving(&self, programs: &Programs) -> Result<BTreeSet<Ipv4Addr>, Problem> {
+        let _turn = self.turn.lock().await;
         match self.ready().await {
             Ok(_) => {}
             Err(Problem::Command(error @ CommandError::NoAnswer { .. })) => {
@@ -388,6 +411,12 @@ impl BridgeSwitch {
     pub(super) async fn monitor(&self, changed: &(dyn Fn() + Send + Sync)) -> CommandError {
         self.commands.monitor(self.namespace(), changed).await
     }
+}
+
+/// States of the ports; `None` for a bridge that cannot be used.
+fn states(look: &Result<Look, Problem>) -> Option<Vec<(u8, bool)>> {
+    let ports = &look.as_ref().ok()?.ports;
+    Some(ports.iter().map(|(number, port)| (*number, port.is_live)).collect())
 }
 
 /// Reason of the first refused line.

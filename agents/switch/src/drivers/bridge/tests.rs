@@ -211,6 +211,21 @@ async fn all_bridges_forget_an_address_before_one_leads_it_by_a_new_tree() {
 }
 
 #[tokio::test]
+async fn with_bridges_of_other_agents_a_tree_that_moves_is_left_first_in_any_case() {
+    for (more, leaves) in [("", false), ("move_pause = '1ms'", true)] {
+        let world = World::with(more);
+        world.writes(1, &[(0, 1, &[1]), (0, 2, &[1, 2])]).await;
+        world.carry(&[("239.1.1.1", 1)]).await;
+        world.kernel.changes.lock().clear();
+        world.carry(&[("239.1.1.1", 2)]).await;
+        let changes = std::mem::take(&mut *world.kernel.changes.lock());
+        let is_left = changes[0] == "n0: mdb del dev br0 port p1 grp 239.1.1.1";
+        assert_eq!((is_left, changes.len()), (leaves, if leaves { 3 } else { 1 }), "{changes:?}");
+        assert_eq!(world.kernel.written("n0")[0], "239.1.1.1 p1 p2");
+    }
+}
+
+#[tokio::test]
 async fn a_tree_moves_nowhere_while_a_bridge_still_leads_by_the_old_one() {
     let world = World::new();
     let trees: &[(usize, u32, &[u32])] = &[(0, 1, &[1, 3]), (1, 2, &[1, 2]), (1, 1, &[1, 3])];
