@@ -9,6 +9,12 @@ use super::options::Place;
 
 /// The alias of a bridge that has taken a write: behind it is the term of the newest writer.
 const TERM_ALIAS: &str = "fabricast-term-";
+/// Time that hosts have to answer a query, in hundredths of a second. It is the least that a query
+/// can say: a bridge that hears its first query of another one uses no entries for so long.
+const RESPONSE_INTERVAL: u64 = 10;
+/// Time in hundredths of a second for which a bridge remembers another querier: ten days. It is
+/// quiet for so long, and further queries do not keep it from using entries.
+const QUERIER_INTERVAL: u64 = 86_400_000;
 
 /// A bridge and those of its ports that are ports of the switch.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +23,7 @@ pub(super) struct Look {
     is_snooping: bool,
     is_querier: bool,
     pub(super) has_vlans: bool,
-    response_interval: u64,
+    has_intervals: bool,
     /// Most groups that it holds.
     pub(super) most_groups: u32,
     /// Term of the newest writer; 0 if nobody has written.
@@ -65,6 +71,7 @@ struct BridgeData {
     vlan_filtering: u8,
     mcast_hash_max: u32,
     mcast_query_response_intvl: u64,
+    mcast_querier_intvl: u64,
 }
 
 #[derive(Deserialize)]
@@ -116,7 +123,8 @@ impl Look {
             is_snooping: data.mcast_snooping != 0,
             is_querier: data.mcast_querier != 0,
             has_vlans: data.vlan_filtering != 0,
-            response_interval: data.mcast_query_response_intvl,
+            has_intervals: data.mcast_query_response_intvl <= RESPONSE_INTERVAL
+                && data.mcast_querier_intvl >= QUERIER_INTERVAL,
             most_groups: data.mcast_hash_max,
             term: bridge.ifalias.strip_prefix(TERM_ALIAS).map_or(0, |t| t.parse().unwrap_or(0)),
             ports,
@@ -126,21 +134,21 @@ impl Look {
     /// Lines by which the bridge and its ports get the settings that entries need; empty if they
     /// have them.
     ///
-    /// The kernel leaves entries aside unless a querier is known, so the bridge has to be one. For
-    /// the time in which hosts may answer its first query it would still not use them: therefore
-    /// that time is none at this moment.
+    /// The kernel leaves entries aside unless a querier is known, so the bridge has to be one. It
+    /// also leaves them aside for as long as hosts may take to answer, from the moment in which it
+    /// became one, and from the first query of another one that it hears.
     pub(super) fn preparation(&self, place: &Place) -> String {
         let (bridge, mut lines) = (&place.bridge, String::new());
         if !self.is_snooping {
             lines += &format!("link set dev {bridge} type bridge mcast_snooping 1\n");
         }
-        if !self.is_querier {
-            let interval = |value| {
-                format!("link set dev {bridge} type bridge mcast_query_response_interval {value}\n")
-            };
-            lines += &interval(0);
+        if !self.is_querier || !self.has_intervals {
+            let intervals = format!(
+                "mcast_query_response_interval {RESPONSE_INTERVAL} \
+                 mcast_querier_interval {QUERIER_INTERVAL}"
+            );
+            lines += &format!("link set dev {bridge} type bridge {intervals}\n");
             lines += &format!("link set dev {bridge} type bridge mcast_querier 1\n");
-            lines += &interval(self.response_interval);
         }
         for (number, _) in self.ports.iter().filter(|(_, port)| port.floods) {
             if let Some(name) = place.interface(*number) {
@@ -199,7 +207,7 @@ mod tests {
         "LOWER_UP"],"operstate":"UP","ifalias":"fabricast-term-7","linkinfo":{"info_kind":"bridge",
         "info_data":{"stp_state":0,"vlan_filtering":0,"bridge_id":"8000.1a:63:55:9d:58:53",
         "mcast_snooping":1,"mcast_router":1,"mcast_querier":0,"mcast_hash_max":4096,
-        "mcast_query_response_intvl":1000}}}]
+        "mcast_querier_intvl":25500,"mcast_query_response_intvl":1000}}}]
         [{"ifname":"p1","flags":["BROADCAST","UP","LOWER_UP"],"master":"br0","operstate":"UP",
         "linkinfo":{"info_kind":"veth","info_slave_kind":"bridge","info_slave_data":{
         "state":"forwarding","flood":true,"multicast_router":1,"mcast_flood":true}},
@@ -238,17 +246,23 @@ mod tests {
         let look = Look::read(PRINTED, &place()).unwrap();
         assert_eq!(
             look.preparation(&place()),
-            "link set dev br0 type bridge mcast_query_response_interval 0\n\
+            "link set dev br0 type bridge mcast_query_response_interval 10 \
+             mcast_querier_interval 86400000\n\
              link set dev br0 type bridge mcast_querier 1\n\
-             link set dev br0 type bridge mcast_query_response_interval 1000\n\
              link set dev p1 type bridge_slave mcast_flood off mcast_router 0\n"
         );
         let made = PRINTED.replace(r#""mcast_querier":0"#, r#""mcast_querier":1"#);
+        let made = made.replace(r#"_querier_intvl":25500"#, r#"_querier_intvl":86400000"#);
+        let made = made.replace(r#"_response_intvl":1000"#, r#"_response_intvl":10"#);
         let made = made.replace(
             r#""multicast_router":1,"mcast_flood":true"#,
             r#""multicast_router":0,"mcast_flood":false"#,
         );
         assert_eq!(Look::read(&made, &place()).unwrap().preparation(&place()), "");
+        // A querier that gives hosts more time keeps others from using entries for that time.
+        let slow = made.replace(r#"_response_intvl":10"#, r#"_response_intvl":1000"#);
+        let lines = Look::read(&slow, &place()).unwrap().preparation(&place());
+        assert!(lines.starts_with("link set dev br0 type bridge mcast_query_response_interval 10"));
         // The kernel stops to look at entries when a bridge has too many groups.
         let full = made.replace(r#""mcast_snooping":1"#, r#""mcast_snooping":0"#);
         assert_eq!(

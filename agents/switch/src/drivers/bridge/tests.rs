@@ -137,6 +137,7 @@ async fn entries_become_groups_and_are_read_back() {
     // The bridge looks at entries, and nothing goes without one.
     let bridges = world.kernel.bridges.lock();
     assert!(bridges.values().all(|one| one.is_querier && one.flooding.is_empty()));
+    assert!(bridges.values().all(|one| one.intervals == [10, 86_400_000]));
 }
 
 #[tokio::test]

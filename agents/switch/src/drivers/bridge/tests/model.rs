@@ -15,6 +15,8 @@ pub(super) struct Model {
     pub(super) is_up: bool,
     pub(super) is_snooping: bool,
     pub(super) is_querier: bool,
+    /// Time of hosts to answer its queries, and for which it remembers another querier.
+    pub(super) intervals: [u64; 2],
     pub(super) has_vlans: bool,
     pub(super) alias: String,
     pub(super) most_groups: usize,
@@ -33,6 +35,7 @@ impl Model {
             is_up: true,
             is_snooping: true,
             is_querier: false,
+            intervals: [1000, 25_500],
             has_vlans: false,
             alias: String::new(),
             most_groups: 64,
@@ -59,11 +62,13 @@ impl Model {
             let data = format!(
                 "\"info_kind\":\"bridge\",\"info_data\":{{\"mcast_snooping\":{},\
                  \"mcast_querier\":{},\"vlan_filtering\":{},\"mcast_hash_max\":{},\
-                 \"mcast_query_response_intvl\":1000}}",
+                 \"mcast_query_response_intvl\":{},\"mcast_querier_intvl\":{}}}",
                 u8::from(self.is_snooping),
                 u8::from(self.is_querier),
                 u8::from(self.has_vlans),
-                self.most_groups
+                self.most_groups,
+                self.intervals[0],
+                self.intervals[1]
             );
             let (alias, info) = (&self.alias, kind(&data));
             let head = format!("\"ifname\":\"br0\",\"flags\":[{flags}],\"ifalias\":\"{alias}\"");
@@ -92,9 +97,13 @@ impl Model {
             ["link", "set", "dev", "br0", "type", "bridge", key, value] => match *key {
                 "mcast_snooping" => self.is_snooping = *value == "1",
                 "mcast_querier" => self.is_querier = *value == "1",
-                "mcast_query_response_interval" => {}
                 _ => return Err(format!("unknown {key}")),
             },
+            ["link", "set", "dev", "br0", "type", "bridge", first, answer, second, quiet] => {
+                let keys = ["mcast_query_response_interval", "mcast_querier_interval"];
+                assert_eq!([*first, *second], keys);
+                self.intervals = [answer, quiet].map(|value| value.parse().unwrap());
+            }
             ["link", "set", "dev", port, "type", "bridge_slave", ..] => {
                 self.flooding.remove(*port);
             }
