@@ -1,5 +1,5 @@
-//! The control plane over Linux bridges: the kernel carries packets of programs, by entries that the
-//! switch agent wrote.
+//! The control plane over Linux bridges: the kernel carries packets of programs, by entries that
+//! the switch agent wrote.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
