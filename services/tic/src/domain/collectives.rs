@@ -149,6 +149,8 @@ impl CollectiveAllocations {
     /// Undoes the batch, which the store refused, at the cost of what it has changed.
     pub(crate) fn roll_back(&mut self) {
         if self.pending.is_empty() {
+            // Members may have been compared with those that a group had in the batch.
+            self.table.note_undone();
             return;
         }
         self.table.undo_changes();

@@ -159,10 +159,15 @@ impl CollectiveTable {
         }
         self.failed = before.failed;
         (self.is_rebuilt, self.is_old_layout) = (before.is_rebuilt, before.is_old_layout);
-        // It may have released entries, and its revisions of members come again.
+        self.note_undone();
+        self.record_changes();
+    }
+
+    /// Notes that a batch was undone: it may have released entries, and its revisions of members
+    /// come again.
+    pub(super) fn note_undone(&mut self) {
         self.freed += 1;
         self.undone += 1;
-        self.record_changes();
     }
 
     fn insert(&mut self, name: &str, item: Item) {

@@ -2,8 +2,8 @@
 
 use fabricast_collectives::{AllocatorState, CollectiveId, Quota, ReservationId};
 use fabricast_groups::directory::Directory;
-use fabricast_groups::ids::Gn;
-use fabricast_groups::record::Change;
+use fabricast_groups::ids::{Gn, Revision};
+use fabricast_groups::record::{Change, GroupRecord};
 
 use super::super::CollectiveTable;
 use super::*;
@@ -122,6 +122,32 @@ fn a_refused_batch_leaves_the_state_that_the_store_has() {
         }
         assert!(refused > 10, "seed {seed}: {refused} batches with changes were refused");
     }
+}
+
+/// The first processes of a group, as of a revision of its members.
+fn at_revision(revision: u64, members: u32) -> Directory {
+    let mut directory = directory(members);
+    let record = directory.group(Gn(1)).unwrap().clone();
+    let members_revision = Revision(revision);
+    directory.apply(&Change::GroupPut(GroupRecord { members_revision, ..record }));
+    directory
+}
+
+#[test]
+fn members_are_compared_anew_after_a_refused_batch_that_changed_no_collective() {
+    let mut allocations = with_entries(9, "one", Texts::new());
+    let ask = |allocations: &mut CollectiveAllocations, directory: &Directory| {
+        let found = allocations.request_tree(&asks(0), directory, &mut Puts::new()).unwrap();
+        found.listed().name.clone()
+    };
+    allocations.create(&collective("a"), &directory(3), &mut Puts::new()).unwrap();
+    allocations.committed();
+    // In the batch one member has left, and those who stay are the collective's.
+    assert_eq!(ask(&mut allocations, &at_revision(5, 3)), "a");
+    assert!(allocations.pending.is_empty());
+    allocations.roll_back();
+    // Next, another one joins, at the same revision.
+    assert_ne!(ask(&mut allocations, &at_revision(5, 5)), "a", "it is of three");
 }
 
 #[test]
