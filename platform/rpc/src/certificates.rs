@@ -17,8 +17,9 @@ use tracing::{info, warn};
 
 use crate::identity::{NamelessError, certificate_expiry};
 
-/// Least interval between two checks of the files.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Least interval between two checks of the files. It is shorter than that between two looks at a
+/// connection, each of which is to find one due: a check begins a little after it was asked for.
+const CHECK_INTERVAL: Duration = Duration::from_millis(900);
 /// Longest that a new connection waits for a look at the files.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -282,6 +283,18 @@ mod tests {
 
     fn text(files: &CertificateFiles) -> Result<String, SecurityError> {
         fs::read_to_string(&files.key).map_err(|error| file(&files.key, error.to_string()))
+    }
+
+    /// A connection looks once a second, and the thread of the last check began a little later.
+    #[test]
+    fn a_check_is_due_less_than_a_second_after_the_last_one_began() {
+        let folder = TempDir::new().unwrap();
+        let files = CertificateFiles::in_folder(folder.path());
+        fs::write(&files.key, "any").unwrap();
+        let watched = Watched::new(files, text).unwrap();
+        let began = Instant::now().checked_sub(Duration::from_millis(950));
+        watched.look.lock().began = began.expect("the machine runs for longer");
+        assert!(watched.is_due());
     }
 
     /// Whoever reads the key now waits for the other end of a pipe, as on a disk that hangs.

@@ -2,9 +2,10 @@
 //!
 //! Every process of a cluster has a certificate of the cluster's authority, which it uses as server
 //! and as client. Connections are TLS 1.3 with a certificate at both ends. Before a connection is
-//! made or accepted, at most once a second, the files are checked for changes. A new certificate
-//! applies to every later connection; an invalid one is logged, and the old one stays in force.
-//! Connections that stand use what was read last: no poll waits for a file.
+//! made or accepted, and once a second for those that stand, the files are checked for changes,
+//! unless they were 0.9 s before. A new certificate applies to every later connection; an invalid
+//! one is logged, and the old one stays in force. Connections that stand use what was read last: no
+//! poll waits for a file.
 
 use std::sync::Arc;
 use std::time::Duration;
