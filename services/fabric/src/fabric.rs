@@ -64,7 +64,9 @@ pub(crate) struct AlreadyAttached;
 /// Reason why a contribution is kept from a run, which goes on without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotAParticipant {
-    /// The caller has not attached the endpoint.
+    /// Another caller has attached the endpoint.
+    OfAnother,
+    /// Nobody has attached the endpoint, as while its agent connects again.
     NotAttached,
     /// The node that it is sent to has no entry for the tree.
     NoEntry,
@@ -162,8 +164,9 @@ impl Core {
     ) -> Result<(), NotAParticipant> {
         let Contribution { tree, process, endpoint, to, .. } = *contribution;
         let mailbox = self.mailboxes[endpoint.index()].as_ref();
-        if mailbox.is_none_or(|mailbox| mailbox.owner != *caller) {
-            return Err(NotAParticipant::NotAttached);
+        let mailbox = mailbox.ok_or(NotAParticipant::NotAttached)?;
+        if mailbox.owner != *caller {
+            return Err(NotAParticipant::OfAnother);
         }
         let mut entries = self.entries.get(&AggregationPlace::of(to)).into_iter().flatten();
         let entry = entries.find(|entry| entry.tree == tree && entry.holder == to);

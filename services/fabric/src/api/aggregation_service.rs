@@ -137,8 +137,12 @@ fn no_participant(
     let Contribution { tree, process, endpoint, to, .. } = *contribution;
     let endpoint = graph.endpoint_name(endpoint);
     let why = match error {
+        NotAParticipant::OfAnother => {
+            format!("process.endpoint: another has attached '{endpoint}', not {caller}")
+        }
         NotAParticipant::NotAttached => {
-            format!("process.endpoint: {caller} has not attached '{endpoint}'")
+            let text = format!("process.endpoint: nobody has attached '{endpoint}'");
+            return Reason::CollectiveFailed.status(text, &[]);
         }
         NotAParticipant::NotNamed => {
             format!("process: tree {tree} has no process {process} at '{endpoint}'")

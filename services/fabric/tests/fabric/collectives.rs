@@ -95,17 +95,17 @@ async fn who_takes_no_part_in_a_run_neither_ends_nor_spoils_it() {
     let _process = fabric.attached(&["h0", "h1", "h2"]).await;
     fabric.write_tree().await;
     let forbidden = refusal(Code::PermissionDenied, "NOT_PERMITTED");
-    let no_entry = refusal(Code::Aborted, "COLLECTIVE_FAILED");
+    let comes_again = refusal(Code::Aborted, "COLLECTIVE_FAILED");
     for (stranger, reason) in [
         // No process of this number, and one that is at another endpoint.
         (part(process(7, "h0"), "S-0"), &forbidden),
         (part(process(0, "h2"), "S-0"), &forbidden),
         // One of the tree, sent to a switch where it is not a child.
         (part(process(2, "h2"), "S-0"), &forbidden),
-        // Nobody has attached it.
-        (part(process(0, "h3"), "S-0"), &forbidden),
-        (part(process(1, "h1"), "S-2"), &no_entry),
-        (v1::ContributeValuesRequest { tree: 6, ..part(process(1, "h1"), "S-0") }, &no_entry),
+        // Nobody has attached it, as while its agent connects again.
+        (part(process(0, "h3"), "S-0"), &comes_again),
+        (part(process(1, "h1"), "S-2"), &comes_again),
+        (v1::ContributeValuesRequest { tree: 6, ..part(process(1, "h1"), "S-0") }, &comes_again),
         // The first of a run says how many there are: not this one.
         (
             v1::ContributeValuesRequest { process_count: 1, ..part(process(7, "h1"), "S-0") },
