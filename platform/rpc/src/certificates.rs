@@ -308,9 +308,11 @@ mod tests {
         assert!(Command::new("mkfifo").arg(&files.key).status().unwrap().success());
         let now = Instant::now();
         watched.look.lock().began = now.checked_sub(CHECK_INTERVAL).unwrap_or(now);
-        let key = files.key.clone();
-        let written = std::thread::spawn(move || fs::write(key, "new"));
-        assert_eq!(*watched.refreshed(), "old", "another thread reads");
+        for _ in 0..2 {
+            // Nobody writes yet, so that who reads here would not come back.
+            assert_eq!(*watched.refreshed(), "old", "another thread reads");
+        }
+        let written = std::thread::spawn(move || fs::write(files.key, "new"));
         let read = async {
             while *watched.known() != "new" {
                 tokio::task::yield_now().await;
