@@ -77,8 +77,8 @@ pub(super) struct BridgeDriver {
     fabric: Arc<Graph>,
     /// Bridges by node id.
     bridges: Arc<BTreeMap<String, Arc<BridgeSwitch>>>,
-    /// Newest writers by node id.
-    fences: Arc<Mutex<BTreeMap<String, v1::Fence>>>,
+    /// Locked while a writer is compared with the newest ones and noted.
+    raising: Arc<Mutex<()>>,
     moves: Arc<Moves>,
     /// Counts changes of ports and bridges.
     changed: watch::Sender<u64>,
@@ -91,11 +91,6 @@ impl fmt::Debug for BridgeDriver {
         let bridges = self.bridges.len();
         formatter.debug_struct("BridgeDriver").field("bridges", &bridges).finish_non_exhaustive()
     }
-}
-
-/// Order of writers.
-fn order(fence: &v1::Fence) -> (u64, u64) {
-    (fence.term, fence.generation)
 }
 
 impl BridgeDriver {
@@ -130,8 +125,8 @@ impl BridgeDriver {
             let stop = stop.clone();
             tokio::spawn(async move { stop.run_until_cancelled(followed.follow()).await });
         }
-        let (bridges, fences) = (Arc::new(bridges), Arc::default());
-        Ok(Self { fabric, bridges, fences, moves, changed, _stop: Arc::new(stop.drop_guard()) })
+        let (bridges, raising) = (Arc::new(bridges), Arc::default());
+        Ok(Self { fabric, bridges, raising, moves, changed, _stop: Arc::new(stop.drop_guard()) })
     }
 
     fn bridge(&self, name: &str) -> Result<Arc<BridgeSwitch>, DriverError> {
@@ -143,30 +138,23 @@ impl BridgeDriver {
         names.iter().try_for_each(|name| self.bridge(name).map(drop))
     }
 
-    /// Newest writer of a bridge: of the generations of an earlier agent, nothing is known.
-    fn fence(&self, name: &str) -> Option<v1::Fence> {
-        let known = self.fences.lock().get(name).copied();
-        let kept = self.bridges.get(name)?.seen().map_or(0, |look| look.term);
-        let kept = (kept > 0).then_some(v1::Fence { term: kept, generation: 0 });
-        known.into_iter().chain(kept).max_by_key(order)
-    }
-
     /// Notes a writer at all bridges, or at none if one of them has seen a newer one.
     fn raise_fence(&self, fence: v1::Fence, writes: &[v1::SwitchWrite]) -> Result<(), DriverError> {
-        let is_newer = |known: v1::Fence| order(&known) > order(&fence);
-        let known = |write: &v1::SwitchWrite| self.fence(&write.switch_name);
-        if writes.iter().filter_map(known).any(is_newer) {
+        let _raising = self.raising.lock(); // nobody comes between the check and the note
+        let bridges: Vec<_> =
+            writes.iter().filter_map(|write| self.bridges.get(&write.switch_name)).collect();
+        if bridges.iter().any(|bridge| bridge.has_newer_writer(fence)) {
             let v1::Fence { term, generation } = fence;
             return Err(DriverError::StaleFence { term, generation });
         }
-        let names = writes.iter().map(|write| (write.switch_name.clone(), fence));
-        self.fences.lock().extend(names);
+        bridges.iter().for_each(|bridge| bridge.note_writer(fence));
         Ok(())
     }
 
     async fn describe(&self, name: String) -> Option<v1::Switch> {
         let bridge = self.bridges.get(&name)?;
-        let live = bridge.look().await.is_ok();
+        let _ = bridge.look().await; // the bridge keeps what it found
+        let live = bridge.seen().is_ok();
         let switch = self.fabric.find_switch(&name)?;
         Some(v1::Switch {
             description: self.fabric.switch_description(switch).to_owned(),
@@ -181,7 +169,8 @@ impl BridgeDriver {
 
     /// Reads the table of a switch; `None` if it cannot be read.
     async fn read_table(&self, name: String) -> Option<v1::SwitchTable> {
-        let entries = match self.bridges.get(&name)?.read().await {
+        let bridge = self.bridges.get(&name)?;
+        let entries = match bridge.read().await {
             Ok(entries) => entries,
             Err(error) => {
                 let reason = error.to_string();
@@ -195,11 +184,15 @@ impl BridgeDriver {
             out_ports: ports.iter().map(u32::from).collect(),
         };
         let entries = entries.into_iter().map(entry).collect();
-        let fence = self.fence(&name);
+        let fence = bridge.newest_writer();
         Some(v1::SwitchTable { switch_name: name, entries, fence })
     }
 
-    async fn write(&self, term: u64, write: v1::SwitchWrite) -> Result<u64, v1::SwitchRefusal> {
+    async fn write(
+        &self,
+        fence: v1::Fence,
+        write: v1::SwitchWrite,
+    ) -> Result<u64, v1::SwitchRefusal> {
         let name = write.switch_name;
         let refusal = |reason: Reason, message: String| v1::SwitchRefusal {
             switch_name: name.clone(),
@@ -217,10 +210,11 @@ impl BridgeDriver {
             };
             entries.insert(color, ports);
         }
-        bridge.write(term, &entries).await.map_err(|error| {
+        bridge.write(fence, &entries).await.map_err(|error| {
             let reason = match &error {
                 WriteError::Unusable(_) => Reason::SwitchDown,
                 WriteError::Color { .. } => Reason::BadEntry,
+                WriteError::Stale { .. } => Reason::StaleFence,
                 WriteError::Full { .. } | WriteError::Refused { .. } | WriteError::Torn { .. } => {
                     Reason::WriteFailed
                 }
@@ -342,7 +336,7 @@ impl Driver for BridgeDriver {
         self.raise_fence(fence, &writes)?;
         let parts = writes.into_iter().map(|write| {
             let driver = self.clone();
-            tokio::spawn(async move { driver.write(fence.term, write).await })
+            tokio::spawn(async move { driver.write(fence, write).await })
         });
         let mut written = Written::default();
         for part in parts.collect::<Vec<_>>() {
@@ -359,7 +353,9 @@ impl Driver for BridgeDriver {
     }
 
     async fn list_ports(&self, switch: &str) -> Result<Vec<v1::PortStatus>, DriverError> {
-        let look = self.bridge(switch)?.look().await.ok();
+        let bridge = self.bridge(switch)?;
+        let _ = bridge.look().await; // the bridge keeps what it found
+        let look = bridge.seen().ok();
         let unknown = || DriverError::UnknownSwitch { switch: switch.to_owned() };
         let ports = self.fabric.ports(self.fabric.find_switch(switch).ok_or_else(unknown)?);
         let status = |port: PortId| {

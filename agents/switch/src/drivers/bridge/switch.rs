@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use fabricast_proto::v1;
 use fabricast_topology::PortSet;
 use parking_lot::Mutex;
 use thiserror::Error;
@@ -53,6 +54,8 @@ pub(super) enum WriteError {
     Unusable(#[from] Problem),
     #[error("color {color} is not below {colors}")]
     Color { color: u16, colors: u16 },
+    #[error("a newer writer than (term {term}, generation {generation}) is known")]
+    Stale { term: u64, generation: u64 },
     #[error("{place} cannot hold {groups} groups: mcast_hash_max is {most}")]
     Full { place: Place, groups: usize, most: u32 },
     #[error("{place} refuses: {message}")]
@@ -86,6 +89,8 @@ pub(super) struct BridgeSwitch {
 #[derive(Clone, Debug)]
 struct State {
     look: Result<Look, Problem>,
+    /// Newest writer that this agent has heard.
+    writer: Option<v1::Fence>,
     /// Entries as they were last read; `None` if they may be others.
     database: Option<Database>,
     /// Number of addresses of programs without room.
@@ -105,7 +110,8 @@ pub(super) struct Shared {
 impl BridgeSwitch {
     pub(super) fn new(name: String, place: Place, shared: Shared) -> Self {
         let Shared { commands, addresses, most_colors, programs, changed } = shared;
-        let state = State { look: Err(Problem::Unknown), database: None, waiting: 0 };
+        let look = Err(Problem::Unknown);
+        let state = State { look, writer: None, database: None, waiting: 0 };
         Self {
             name,
             place,
@@ -144,6 +150,24 @@ impl BridgeSwitch {
         let state = self.state.lock();
         let used = state.database.as_ref().map_or(0, |known| known.colors(&self.addresses).len());
         u32::try_from(used).unwrap_or(u32::MAX)
+    }
+
+    /// Newest writer: of the generations of an earlier agent, nothing is known.
+    pub(super) fn newest_writer(&self) -> Option<v1::Fence> {
+        let state = self.state.lock();
+        let term = state.look.as_ref().map_or(0, |look| look.term);
+        let kept = (term > 0).then_some(v1::Fence { term, generation: 0 });
+        state.writer.into_iter().chain(kept).max_by_key(order)
+    }
+
+    /// True if a writer is not the newest one.
+    pub(super) fn has_newer_writer(&self, fence: v1::Fence) -> bool {
+        self.newest_writer().is_some_and(|newest| order(&newest) > order(&fence))
+    }
+
+    /// Notes a writer that is the newest one.
+    pub(super) fn note_writer(&self, fence: v1::Fence) {
+        self.state.lock().writer = Some(fence);
     }
 
     /// The bridge as it was last seen if it could be used then; otherwise as it is seen now.
@@ -229,12 +253,20 @@ impl BridgeSwitch {
         Ok(found.colors(&self.addresses))
     }
 
-    /// Writes entries, all or none, for a writer of a term.
+    /// Writes entries, all or none, unless a newer writer has come before its turn.
     ///
     /// - `entries`: without ports, an entry is removed.
-    pub(super) async fn write(&self, term: u64, entries: &Entries) -> Result<(), WriteError> {
+    pub(super) async fn write(
+        &self,
+        fence: v1::Fence,
+        entries: &Entries,
+    ) -> Result<(), WriteError> {
         let _turn = self.turn.lock().await;
         let look = self.ready().await?;
+        let v1::Fence { term, generation } = fence;
+        if self.has_newer_writer(fence) {
+            return Err(WriteError::Stale { term, generation });
+        }
         let colors = look.colors(self.most_colors);
         if let Some(color) = entries.keys().copied().find(|color| *color >= colors) {
             return Err(WriteError::Color { color, colors });
@@ -411,6 +443,11 @@ impl BridgeSwitch {
     pub(super) async fn monitor(&self, changed: &(dyn Fn() + Send + Sync)) -> CommandError {
         self.commands.monitor(self.namespace(), changed).await
     }
+}
+
+/// Order of writers.
+fn order(fence: &v1::Fence) -> (u64, u64) {
+    (fence.term, fence.generation)
 }
 
 /// States of the ports; `None` for a bridge that cannot be used.

@@ -332,6 +332,28 @@ async fn older_writers_are_refused_also_by_the_next_agent() {
 }
 
 #[tokio::test]
+async fn an_older_write_whose_turn_comes_after_a_newer_writer_changes_nothing() {
+    let mut world = World::new();
+    let part = |out_ports: &[u32]| {
+        let entry = v1::TableEntry { in_port: 0, color: 1, out_ports: out_ports.to_vec() };
+        v1::SwitchWrite { switch_name: world.names[0].clone(), entries: vec![entry] }
+    };
+    let (late, newer) = (part(&[2]), part(&[1, 3]));
+    let fences = [(6, 9), (7, 1)].map(|(term, generation)| v1::Fence { term, generation });
+    world.driver.raise_fence(fences[0], std::slice::from_ref(&late)).unwrap();
+    world.driver.raise_fence(fences[1], std::slice::from_ref(&newer)).unwrap();
+    assert_eq!(world.driver.write(fences[1], newer).await, Ok(1));
+    let refused = world.driver.write(fences[0], late.clone()).await.unwrap_err();
+    assert_eq!(refused.reason, "STALE_FENCE");
+    assert!(refused.message.contains("term 6, generation 9"), "{refused:?}");
+    // Nor one that an agent has let pass before it could see the alias.
+    world.restart();
+    let refused = world.driver.write(fences[0], late).await.unwrap_err();
+    assert_eq!(refused.reason, "STALE_FENCE");
+    assert_eq!(world.kernel.written("n0"), ["239.192.0.1 p1 p3"]);
+}
+
+#[tokio::test]
 async fn ports_and_bridges_that_fail_are_told_and_their_return_too() {
     let world = World::new();
     let mut failures = world.failures().await;
@@ -411,6 +433,10 @@ async fn a_machine_that_is_busy_makes_no_switch_fail() {
     assert_eq!(reason, "SWITCH_DOWN");
     assert!(message.contains("did not end within"), "{message}");
     assert_eq!(world.driver.failed(), []);
+    let listed = world.driver.list_switches().await.unwrap();
+    assert!(listed.iter().all(|switch| switch.live), "{listed:?}");
+    let ports = world.driver.list_ports(&world.names[0]).await.unwrap();
+    assert!(ports.iter().all(|port| port.live), "{ports:?}");
     world.kernel.habits.lock().is_silent = false;
     assert_eq!(world.writes(2, &[(0, 1, &[1])]).await.refusals, []);
 }
