@@ -21,6 +21,9 @@ pub(super) struct Database {
     pub(super) heard: Groups,
     /// Written entries of interfaces that are no port of the switch.
     pub(super) elsewhere: BTreeSet<(Ipv4Addr, String)>,
+    /// Groups with entries that nobody wrote, and that stay: of the bridge itself, or heard at
+    /// interfaces that are no port of the switch.
+    kept: BTreeSet<Ipv4Addr>,
     /// All groups, which count against the limit of the bridge.
     pub(super) groups: BTreeSet<String>,
 }
@@ -39,6 +42,9 @@ struct Row {
     /// Source of the packets, where an entry is for one only.
     #[serde(default)]
     src: Option<String>,
+    /// VLAN of an entry that a bridge uses only while it filters VLANs.
+    #[serde(default)]
+    vid: u16,
     state: String,
 }
 
@@ -56,21 +62,27 @@ impl Database {
         let reports: Vec<Report> = serde_json::from_str(text)?;
         let mut database = Self::default();
         for row in reports.into_iter().flat_map(|report| report.mdb) {
-            let of_one = row.src.map_or_else(String::new, |source| format!(" of {source}"));
-            database.groups.insert(format!("{}{of_one}", row.grp));
+            let mut some = row.src.map_or_else(String::new, |source| format!(" of {source}"));
+            if row.vid != 0 {
+                some += &format!(" in VLAN {}", row.vid);
+            }
+            database.groups.insert(format!("{}{some}", row.grp));
             let group = row.grp.parse().ok().filter(|group| addresses.is_ours(*group));
-            // An entry for one source, or of the bridge itself, comes of a report that it heard.
-            let Some(group) = group.filter(|_| of_one.is_empty() && row.port != place.bridge)
-            else {
+            // An entry for one source comes of a report that the bridge heard.
+            let Some(group) = group.filter(|_| some.is_empty()) else { continue };
+            if row.port == place.bridge {
+                database.kept.insert(group);
                 continue;
-            };
+            }
             match (place.number(&row.port), row.state == "permanent") {
                 (Some(port), true) => database.written.entry(group).or_default().insert(port),
                 (Some(port), false) => database.heard.entry(group).or_default().insert(port),
                 (None, true) => {
                     database.elsewhere.insert((group, row.port));
                 }
-                (None, false) => {}
+                (None, false) => {
+                    database.kept.insert(group);
+                }
             }
         }
         Ok(database)
@@ -120,7 +132,10 @@ impl Database {
 
     /// Number of groups that the bridge has once the entries of our addresses are the wanted ones.
     pub(super) fn groups_with(&self, wanted: &Groups) -> usize {
-        let stays = |group: &Ipv4Addr| wanted.contains_key(group) || self.heard.contains_key(group);
+        let stays = |group: &Ipv4Addr| {
+            let is_heard = self.heard.contains_key(group) || self.kept.contains(group);
+            is_heard || wanted.contains_key(group)
+        };
         let elsewhere = self.elsewhere.iter().map(|(group, _)| group);
         let leaving = self.written.keys().chain(elsewhere).filter(|group| !stays(group));
         let leaving: BTreeSet<String> = leaving.map(ToString::to_string).collect();
@@ -226,6 +241,16 @@ mod tests {
         }
     }
 
+    /// A bridge that has filtered VLANs keeps their entries, and does not use them any more.
+    #[test]
+    fn an_entry_of_a_vlan_is_another_one() {
+        let row = r#"{"port":"p1","grp":"239.192.0.1","state":"permanent","vid":10}"#;
+        let more = PRINTED.replacen("[{\"mdb\":[", &format!("[{{\"mdb\":[{row},"), 1);
+        let read = Database::read(&more, &place(), &addresses()).unwrap();
+        assert_eq!(read.written, printed().written);
+        assert_eq!(read.groups.len(), 9);
+    }
+
     #[test]
     fn ports_leave_before_others_come() {
         let wanted = groups(&[("239.192.0.1", &[1, 3]), ("239.1.1.1", &[3])]);
@@ -257,5 +282,13 @@ mod tests {
         // A group that hosts have joined is there already.
         assert_eq!(database.groups_with(&groups(&[("239.1.1.1", &[1])])), 6);
         assert_eq!(database.groups_with(&groups(&[("239.1.1.2", &[1]), ("239.9.0.1", &[2])])), 8);
+        // One that the bridge itself has joined stays when our last port leaves it, and so does one
+        // that a host has joined at an interface that is no port of the switch.
+        for port in ["br0", "p9"] {
+            let row = format!(r#"{{"port":"{port}","grp":"239.192.0.1","state":"temp"}}"#);
+            let joined = PRINTED.replacen("[{\"mdb\":[", &format!("[{{\"mdb\":[{row},"), 1);
+            let joined = Database::read(&joined, &place(), &addresses()).unwrap();
+            assert_eq!(joined.groups_with(&Groups::new()), 7, "{port}");
+        }
     }
 }
