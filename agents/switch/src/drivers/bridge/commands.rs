@@ -7,7 +7,7 @@ use std::process::{ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use thiserror::Error;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
@@ -138,18 +138,29 @@ impl Commands for System {
             Ok(child) => child,
             Err(error) => return error,
         };
-        if let Some(stdout) = child.stdout.take() {
-            let mut lines = BufReader::new(stdout).lines();
-            while let Ok(Some(_)) = lines.next_line().await {
-                changed();
-            }
-        }
-        let _ = child.kill().await;
-        let message = match child.wait_with_output().await {
-            Ok(output) => reason(&output.stderr, output.status),
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let told = async {
+            each_line(stdout, |_| changed()).await;
+            let _ = child.start_kill(); // it has ended, or nobody hears it any more
+        };
+        // Nobody may wait for room to complain, as `ip` does of every change that it missed.
+        let mut said = Vec::new();
+        let complained = each_line(stderr, |line| said = line);
+        tokio::join!(told, complained);
+        let message = match child.wait().await {
+            Ok(status) => reason(&said, status),
             Err(error) => error.to_string(),
         };
         CommandError::Failed { tool, message }
+    }
+}
+
+/// Takes all lines, whose names of interfaces may be any bytes.
+async fn each_line(from: Option<impl AsyncRead + Unpin>, mut take: impl FnMut(Vec<u8>)) {
+    let Some(from) = from else { return };
+    let mut lines = BufReader::new(from).split(b'\n');
+    while let Ok(Some(line)) = lines.next_segment().await {
+        take(line);
     }
 }
 
@@ -175,7 +186,8 @@ fn read_output(output: Output) -> Result<Answer, String> {
     if !output.status.success() && refused.is_empty() {
         return Err(reason(rest.as_bytes(), output.status));
     }
-    let text = String::from_utf8(output.stdout).map_err(|error| error.to_string())?;
+    // The name of an interface, which may be any bytes, is not ours then.
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
     Ok(Answer { text, refused })
 }
 
@@ -235,6 +247,18 @@ mod tests {
         let said = "Cannot open network namespace \"none\": No such file or directory\n";
         let (refused, rest) = refused_lines(said);
         assert_eq!((refused, &*rest), (Vec::new(), said.trim()));
+    }
+
+    /// Linux has names of interfaces that are no UTF-8.
+    #[tokio::test]
+    async fn a_name_of_any_bytes_is_in_nobodys_way() {
+        let stdout = b"[\"p1\",\"\xff\"]".to_vec();
+        let output = Output { status: ExitStatus::default(), stdout, stderr: Vec::new() };
+        let text = "[\"p1\",\"\u{fffd}\"]".to_owned();
+        assert_eq!(read_output(output), Ok(Answer { text, refused: Vec::new() }));
+        let mut lines = Vec::new();
+        each_line(Some(&b"p1: up\n\xff: up\np2: up\n"[..]), |line| lines.push(line)).await;
+        assert_eq!(lines, [&b"p1: up"[..], b"\xff: up", b"p2: up"]);
     }
 
     #[tokio::test]
