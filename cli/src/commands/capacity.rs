@@ -28,7 +28,6 @@ pub(crate) enum CapacityCommand {
     Plan(PlanArgs),
     /// Name the routing engine of least cost, and say why: the fewest groups without a tree, then
     /// the fewest members cut off, then the least maximum EFI, then the least maximum TFI.
-    #[command(alias = "advice")]
     Advise(advise::AdviseArgs),
 }
 

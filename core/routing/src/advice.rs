@@ -63,8 +63,8 @@ pub struct PerSwitchPromise {
 }
 
 /// The engine of least cost: fewest groups without a tree, then fewest members cut off, then least
-/// maximum EFI, then least maximum TFI. Of equals it is the engine that was asked for, or else the one with the most stable
-/// routes.
+/// maximum EFI, then least maximum TFI. Of equals it is the engine that was asked for, or else the
+/// one with the most stable routes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BestEngine {
     /// The engine.

@@ -13,8 +13,9 @@
 //! left. A group hangs from the fixed root of its home if it is alone there: then its tree is a
 //! function of its MGID and members. A group that would be merged there looks for a place of its
 //! own as MR4LMS does, among all roots of all spanning trees, those of its home first, then where
-//! the fewest groups cross the links of its leaves and CNs. If there is none, it is merged where that makes the smallest virtual group, and no other group changes its
-//! root. Groups that have a place stay there until their members change or their tree breaks.
+//! the fewest groups cross the links of its leaves and CNs. If there is none, it is merged where
+//! that makes the smallest virtual group, and no other group changes its root. Groups that have a
+//! place stay there until their members change or their tree breaks.
 //!
 //! Which rules hold: R1, R2 and R4 as with the fixed root. R3 does not: a group that comes can give
 //! the groups it is merged with another root (lemma 1 fails), from scratch or in another order the
