@@ -1182,9 +1182,9 @@ pub mod fabric_aggregation_service_client {
         /// Sends the part of one process to a run of a collective, and waits for its end.
         /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT /
         /// FIELD_MISSING, INVALID_ARGUMENT / PAYLOAD_TOO_LONG, INVALID_ARGUMENT / CONTRIBUTION_INVALID,
-        /// PERMISSION_DENIED / NOT_PERMITTED (the caller has not attached the endpoint, or the tree has no
+        /// PERMISSION_DENIED / NOT_PERMITTED (another caller has attached the endpoint, or the tree has no
         /// such process), RESOURCE_EXHAUSTED / LIMIT_REACHED, ABORTED / COLLECTIVE_FAILED (no wrong value
-        /// came of it: do it again with a new sequence number).
+        /// came of it: do it again with a new sequence number; also if nobody has attached the endpoint).
         pub async fn contribute_values(
             &mut self,
             request: impl tonic::IntoRequest<super::ContributeValuesRequest>,
@@ -1251,9 +1251,9 @@ pub mod fabric_aggregation_service_server {
         /// Sends the part of one process to a run of a collective, and waits for its end.
         /// Errors: INVALID_ARGUMENT / UNKNOWN_ENDPOINT, NOT_FOUND / UNKNOWN_SWITCH, INVALID_ARGUMENT /
         /// FIELD_MISSING, INVALID_ARGUMENT / PAYLOAD_TOO_LONG, INVALID_ARGUMENT / CONTRIBUTION_INVALID,
-        /// PERMISSION_DENIED / NOT_PERMITTED (the caller has not attached the endpoint, or the tree has no
+        /// PERMISSION_DENIED / NOT_PERMITTED (another caller has attached the endpoint, or the tree has no
         /// such process), RESOURCE_EXHAUSTED / LIMIT_REACHED, ABORTED / COLLECTIVE_FAILED (no wrong value
-        /// came of it: do it again with a new sequence number).
+        /// came of it: do it again with a new sequence number; also if nobody has attached the endpoint).
         async fn contribute_values(
             &self,
             request: tonic::Request<super::ContributeValuesRequest>,
