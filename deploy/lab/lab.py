@@ -1,4 +1,4 @@
-"""What `demo` and `measure` share: the running lab, its command line, and ordinary programs on its hosts."""
+"""What `demo`, `measure` and `traffic` share: the running lab, its command line, and ordinary programs on its hosts."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+from typing import NamedTuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RUN = os.environ.get("FABRICAST_LAB", os.path.join(HERE, "run"))
@@ -157,34 +158,49 @@ def color_address(color):
     return ".".join(str(number >> shift & 255) for shift in (24, 16, 8, 0))
 
 
+class Counts(NamedTuple):
+    """What a port of a switch has carried since it was made."""
+
+    packets_sent: int
+    bytes_sent: int
+    bytes_received: int
+
+
 def counted():
-    """Packets sent by the ports of all switches, by the name of their interfaces."""
+    """Counts of the ports of all switches, by the name of their interfaces."""
     names = [line[2] for line in WIRING if line[0] == "switch"]
     if DRIVER == "bridge":
         script = 'for at; do ip -netns "$at" -json -statistics link show master br0; done'
-        lists = call("exec", "--", "sh", "-c", script, "-", *names).splitlines()
-        ports = [port for one in lists for port in json.loads(one)]
-        return {port["ifname"]: port["stats64"]["tx"]["packets"] for port in ports}
+        return kernel_counts(call("exec", "--", "sh", "-c", script, "-", *names))
     script = 'for at; do echo "switch ${at##*/}"; ovs-ofctl -O OpenFlow13 dump-ports "unix:$at.mgmt"; done'
     text = call("exec", "--", "sh", "-c", script, "-", *[f"{RUN}/ovs/{name}" for name in names])
     counts = {}
     for part in text.split("switch ")[1:]:
-        ports = re.findall(r"port +(\d+): .*?tx pkts=(\d+)", part, re.DOTALL)
-        counts.update({f"{part.split()[0]}-{port}": int(sent) for port, sent in ports})
+        found = re.findall(r"port +(\d+): rx pkts=\d+, bytes=(\d+).*?tx pkts=(\d+), bytes=(\d+)", part, re.DOTALL)
+        for port, received, packets, sent in found:
+            counts[f"{part.split()[0]}-{port}"] = Counts(int(packets), int(sent), int(received))
     return counts
+
+
+def kernel_counts(text):
+    """Reads what `ip -json -statistics link` prints, a line for each time that it ran."""
+    ports = [port for line in text.splitlines() for port in json.loads(line)]
+    each = {port["ifname"]: (port["stats64"]["tx"], port["stats64"]["rx"]) for port in ports}
+    return {name: Counts(tx["packets"], tx["bytes"], rx["bytes"]) for name, (tx, rx) in each.items()}
 
 
 def sent_packets():
     """Packets sent by the ports to hosts, by host, as the switches count them."""
     counts = counted()
-    return {line[1]: counts[line[3]] for line in WIRING if line[0] == "host"}
+    return {line[1]: counts[line[3]].packets_sent for line in WIRING if line[0] == "host"}
 
 
 def busy_cables():
     """Ends of the cables between switches that carry a program's datagrams at this moment."""
     before = counted()
     time.sleep(0.2)
-    sent = {port: count - before[port] for port, count in counted().items() if port in before}
+    after = counted()
+    sent = {port: after[port].packets_sent - counts.packets_sent for port, counts in before.items() if port in after}
     return [(line[1], line[3]) for line in WIRING
             if line[0] == "link" and max(sent.get(line[2], 0), sent.get(line[4], 0)) > RATE / 20]
 

@@ -4,6 +4,8 @@
 //! The processes run `clients/rust/examples/figures`, started by `fabricast run`,
 //! and `figures/mpi.c`, started by `mpirun`. Where there is no `mpicc` that column says so.
 
+pub(crate) mod lab;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -53,7 +55,7 @@ type Figures = BTreeMap<String, String>;
 /// A program that does not build, or a file that cannot be written.
 pub(crate) fn run(root: &Path, trial: bool) -> Result<(String, bool)> {
     let folder = build(root, if trial { "dev" } else { "release" })?;
-    let mpi = compile_mpi(root, &folder)?;
+    let mpi = compile_mpi(root, "xtask/src/figures/mpi.c", folder.join("figures-mpi"))?;
     let begun = Instant::now();
     let (mut rows, mut complete) = (Vec::new(), mpi.is_some());
     for size in SIZES.into_iter().filter(|size| !trial || *size <= 16) {
@@ -96,10 +98,9 @@ fn build(root: &Path, profile: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Compiles the program for Open MPI; `None`, said aloud, where there is no compiler for it.
-fn compile_mpi(root: &Path, folder: &Path) -> Result<Option<PathBuf>> {
-    let program = folder.join("figures-mpi");
-    let source = root.join("xtask/src/figures/mpi.c");
+/// Compiles a program for Open MPI; `None`, said aloud, where there is no compiler for it.
+fn compile_mpi(root: &Path, source: &str, program: PathBuf) -> Result<Option<PathBuf>> {
+    let source = root.join(source);
     match Command::new("mpicc").args(["-O2", "-o"]).arg(&program).arg(source).status() {
         Ok(status) if status.success() => Ok(Some(program)),
         Ok(status) => bail!("mpicc: {status}"),

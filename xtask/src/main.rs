@@ -103,6 +103,9 @@ usage: cargo xtask <verb>
   figures [--trial] measure messages and operations beside Open MPI and plain gRPC calls (5 minutes), and write
                     docs/evaluation/messages/README.md; Open MPI is left out aloud where mpicc is missing
                     (--trial: a build without optimization, few processes, nothing written)
+  figures --lab     start the lab of switches, count the bytes that collective operations put on its links by Open
+                    MPI and through Fabricast, and write a page of docs/evaluation (some minutes); left out aloud
+                    where Open vSwitch or Open MPI is missing
   install-c --prefix DIR
                     build the C library with optimization, and install it below DIR: library, header,
                     pkg-config file, and manual pages made from the header
@@ -210,6 +213,11 @@ fn write(root: &Path, words: &[&str]) -> Result<Option<bool>> {
         ["figures"] | ["figures", "--trial"] => {
             let (table, complete) = figures::run(root, words.len() > 1)?;
             print!("{table}");
+            complete
+        }
+        ["figures", "--lab"] => {
+            let (page, complete) = figures::lab::run(root)?;
+            print!("{page}");
             complete
         }
         ["dist-clients"] => print_paths(&dist_clients::run(root)?),
