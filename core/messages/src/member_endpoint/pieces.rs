@@ -5,7 +5,7 @@
 //! as it is seen, and what comes no more after a while. A neighbour that multicast does not reach
 //! gets the whole outcome over its link.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -34,7 +34,9 @@ pub(super) struct Pieces {
     /// The same of the neighbours away from the root, for all on their sides.
     reach: BTreeMap<Pn, u32>,
     /// Pieces that neighbours have asked for before they were here.
-    wanted: BTreeMap<Pn, Range<u32>>,
+    wanted: BTreeMap<Pn, BTreeSet<u32>>,
+    /// Those before this were under way together when one was lost; only where they come from.
+    slowed: u32,
     /// The last that was said of this side.
     told: u32,
     /// Those before this came or were asked for.
@@ -56,6 +58,7 @@ impl Pieces {
             sent: None,
             reach: BTreeMap::new(),
             wanted: BTreeMap::new(),
+            slowed: 0,
             told: 0,
             asked: 0,
             heard: false,
@@ -82,6 +85,45 @@ impl Pieces {
     fn range(&self, range: Range<u32>) -> Vec<Arc<Piece>> {
         let all = self.held.iter().skip(range.start as usize).take(range.len());
         all.flatten().cloned().collect()
+    }
+
+    /// The rows of pieces in a range that are not held.
+    fn gaps(&self, range: Range<u32>) -> Vec<Range<u32>> {
+        let mut gaps: Vec<Range<u32>> = Vec::new();
+        for index in range.start..range.end.min(self.of.pieces) {
+            if self.held.get(index as usize).is_some_and(Option::is_some) {
+                continue;
+            }
+            match gaps.last_mut() {
+                Some(gap) if gap.end == index => gap.end += 1,
+                _ => gaps.push(index..index + 1),
+            }
+        }
+        gaps
+    }
+
+    /// Notes what a neighbour lacks of a range and is not held here; returns what is held.
+    fn want(&mut self, pn: Pn, range: Range<u32>) -> Vec<Arc<Piece>> {
+        let lacking = self.gaps(range.clone()).into_iter().flatten();
+        self.wanted.entry(pn).or_default().extend(lacking);
+        self.range(range)
+    }
+
+    /// The neighbours that want a piece; each of them only once.
+    fn take_wanting(&mut self, index: u32) -> Vec<Pn> {
+        let wanting = self.wanted.iter_mut().filter_map(|(pn, pieces)| {
+            let is_wanted = pieces.remove(&index);
+            is_wanted.then_some(*pn)
+        });
+        wanting.collect()
+    }
+
+    /// Returns whether a loss of this piece is the first among those that were under way together:
+    /// further ones, also of other members, have the same cause.
+    fn is_first_loss(&mut self, index: u32) -> bool {
+        let Some(sent) = self.sent.filter(|_| index >= self.slowed) else { return false };
+        self.slowed = sent;
+        true
     }
 
     /// The outcome, if its pieces are one.
@@ -168,14 +210,13 @@ impl MemberEndpoint {
             self.pieces = None; // no correct root announces this
             return;
         }
-        let asked = pieces.wanted.iter().filter(|(_, range)| range.contains(&piece.index));
-        let asked: Vec<Pn> = asked.map(|(pn, _)| *pn).collect();
+        let wanting = pieces.take_wanting(piece.index);
         let gap = pieces.have.max(pieces.asked)..piece.index;
         if from.is_none() && !gap.is_empty() {
             pieces.asked = piece.index;
-            self.ask_parent(gap);
+            self.ask_parent(&[gap]);
         }
-        asked.into_iter().for_each(|pn| self.send_frame(pn, Body::Piece(piece.clone())));
+        wanting.into_iter().for_each(|pn| self.send_frame(pn, Body::Piece(piece.clone())));
         let Some(pieces) = &self.pieces else { return };
         if pieces.is_complete() {
             let (round, outcome) = (pieces.of.round, pieces.outcome());
@@ -226,8 +267,7 @@ impl MemberEndpoint {
             let Some(pieces) = self.pieces.as_mut().filter(|pieces| pieces.of == of) else {
                 return;
             };
-            let held = pieces.range(range.clone());
-            pieces.wanted.insert(from, range);
+            let held = pieces.want(from, range);
             held.into_iter().for_each(|piece| self.send_frame(from, Body::Piece(piece)));
             if !heard {
                 self.distrust(now, from); // nobody waits for it any more
@@ -235,8 +275,10 @@ impl MemberEndpoint {
             }
             return;
         }
-        if self.is_announcing() {
-            self.pace.shrink(now); // it has seen a loss
+        let announced = self.pieces.as_mut().filter(|pieces| pieces.of == of);
+        let is_news = announced.is_some_and(|pieces| pieces.is_first_loss(range.start));
+        if is_news && self.is_announcing() {
+            self.pace.shrink(now);
         }
         let complete = self.pieces.as_ref().filter(|pieces| pieces.of == of && heard);
         let Some(pieces) = complete else {
@@ -264,8 +306,10 @@ impl MemberEndpoint {
         };
         if pieces.progress_at.after(patience) <= now {
             pieces.progress_at = now;
-            let missing = pieces.have..pieces.have.saturating_add(window).min(pieces.of.pieces);
-            self.ask_parent(missing);
+            let all = pieces.have..pieces.have.saturating_add(window).min(pieces.of.pieces);
+            // Who has heard nothing gets the whole outcome for one question.
+            let missing = if pieces.heard { pieces.gaps(all) } else { vec![all] };
+            self.ask_parent(&missing);
         }
         true
     }
@@ -337,14 +381,15 @@ impl MemberEndpoint {
         of.pieces > 0 && usize::try_from(of.pieces).is_ok_and(|pieces| pieces <= most)
     }
 
-    fn ask_parent(&mut self, missing: Range<u32>) {
+    fn ask_parent(&mut self, missing: &[Range<u32>]) {
         let Some(parent) = self.parent else { return };
         let hears = self.neighbors.get(&parent).filter(|one| one.is_ready()).map(|one| one.hears);
         match (&self.pieces, hears) {
             (Some(Pieces { of, heard, .. }), Some(true)) => {
                 let (of, heard) = (*of, *heard);
-                let (from, to) = (missing.start, missing.end);
-                self.send_frame(parent, Body::Missing(Missing { of, from, to, heard }));
+                for &Range { start: from, end: to } in missing {
+                    self.send_frame(parent, Body::Missing(Missing { of, from, to, heard }));
+                }
             }
             (Some(Pieces { of, .. }), Some(false)) => {
                 let number = of.number;
@@ -384,5 +429,53 @@ impl MemberEndpoint {
             move |one: &Neighbor| one.is_ready() && one.may_take_part() && one.is_heard_by(now);
         let below = self.neighbors.iter().filter(|(pn, _)| self.parent != Some(**pn));
         below.filter(move |(_, one)| counts(one)).map(|(pn, _)| *pn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is here of an outcome of ten pieces.
+    fn pieces(held: &[u32]) -> Pieces {
+        let of = Announcement { number: 1, round: 0, pieces: 10 };
+        let mut pieces = Pieces::new(Moment(0), of);
+        for index in held {
+            assert!(pieces.keep(&Arc::new(Piece { of, index: *index, payload: vec![1] })));
+        }
+        pieces
+    }
+
+    #[test]
+    fn only_what_is_missing_is_asked_for() {
+        assert_eq!(pieces(&[0, 3, 4, 7]).gaps(1..9), [1..3, 5..7, 8..9]);
+        assert_eq!(pieces(&[0, 1]).gaps(2..u32::MAX).first(), Some(&(2..10)));
+        assert_eq!(pieces(&[2, 3]).gaps(2..4), Vec::<Range<u32>>::new());
+    }
+
+    #[test]
+    fn a_second_question_of_a_neighbour_keeps_the_first() {
+        let mut pieces = pieces(&[3]);
+        assert!(pieces.want(Pn(1), 0..2).is_empty());
+        assert_eq!(pieces.want(Pn(1), 3..5).len(), 1, "one is here");
+        assert!(pieces.want(Pn(2), 4..u32::MAX).is_empty());
+        let wanting: Vec<Vec<Pn>> = (0..6).map(|index| pieces.take_wanting(index)).collect();
+        let (one, other) = (vec![Pn(1)], vec![Pn(2)]);
+        let both = vec![Pn(1), Pn(2)];
+        assert_eq!(wanting, [one.clone(), one, vec![], vec![], both, other]);
+        assert!(pieces.take_wanting(4).is_empty(), "they have it");
+    }
+
+    #[test]
+    fn losses_of_pieces_that_were_under_way_together_count_once() {
+        let mut root = pieces(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        root.sent = Some(4);
+        assert!(root.is_first_loss(1));
+        assert!(!root.is_first_loss(2) && !root.is_first_loss(1) && !root.is_first_loss(3));
+        root.sent = Some(8);
+        assert!(!root.is_first_loss(3), "it is asked for again");
+        assert!(root.is_first_loss(4));
+        assert!(!root.is_first_loss(7));
+        assert!(!pieces(&[0]).is_first_loss(1), "nothing comes from here");
     }
 }
