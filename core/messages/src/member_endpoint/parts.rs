@@ -46,11 +46,11 @@ pub(super) struct Pace {
 }
 
 /// The least that may be under way, which small buffers hold.
-const LEAST_PACE: u64 = 16;
+pub(super) const LEAST_PACE: u32 = 16;
 
 impl Default for Pace {
     fn default() -> Self {
-        let (window, progress_at) = (LEAST_PACE, Moment(0));
+        let (window, progress_at) = (u64::from(LEAST_PACE), Moment(0));
         Self { window, acknowledged: 0, has_lost: false, progress_at }
     }
 }
@@ -61,19 +61,20 @@ impl Pace {
         self.progress_at = now;
         self.acknowledged += count;
         let step = if self.has_lost { self.window } else { 1 };
-        self.window = (self.window + self.acknowledged / step).min(most.max(LEAST_PACE));
+        self.window = (self.window + self.acknowledged / step).min(most.max(LEAST_PACE.into()));
         self.acknowledged %= step;
     }
 
     /// Notes that acknowledgements have not come for a while.
     pub(super) fn shrink(&mut self, now: Moment) {
         self.progress_at = now;
-        (self.window, self.has_lost) = ((self.window / 2).max(LEAST_PACE), true);
+        (self.window, self.has_lost) = ((self.window / 2).max(LEAST_PACE.into()), true);
     }
 
     /// Notes a loss, of which others tell, too.
     fn lose(&mut self) {
-        (self.window, self.has_lost) = ((self.window - self.window / 8).max(LEAST_PACE), true);
+        let window = (self.window - self.window / 8).max(LEAST_PACE.into());
+        (self.window, self.has_lost) = (window, true);
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use fabricast_groups::{Moment, Pn};
 
+use super::parts::LEAST_PACE;
 use super::{MemberEndpoint, Neighbor};
 use crate::frame::{Announcement, Body, Missing, Notice, Packet, Piece};
 use crate::operation::Outcome;
@@ -399,7 +400,9 @@ impl MemberEndpoint {
         }
     }
 
-    /// Tells the parent what this side has, if that is news and somebody waits for it.
+    /// Tells the parent what this side has, if that is news and somebody waits for it. All sides
+    /// tell multiples of one number, half of the least that may be under way: what the levels of a
+    /// tree leave out does not add up.
     fn tell_collected(&mut self, now: Moment) {
         let below = self.least_reach(now);
         let window = self.limits.pieces;
@@ -408,9 +411,11 @@ impl MemberEndpoint {
             return;
         }
         let Some(pieces) = self.pieces.as_mut() else { return };
-        let (of, have) = (pieces.of, below.unwrap_or(u32::MAX).min(pieces.have));
-        let is_news = have >= pieces.told + window / 16 || have == of.pieces;
-        if have > pieces.told && is_news {
+        let (of, mut have) = (pieces.of, below.unwrap_or(u32::MAX).min(pieces.have));
+        if have < of.pieces {
+            have -= have % (window.min(LEAST_PACE) / 2).max(1);
+        }
+        if have > pieces.told {
             pieces.told = have;
             self.send_frame(parent, Body::Collected { of, have });
         }

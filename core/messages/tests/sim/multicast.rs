@@ -20,7 +20,11 @@ fn limits() -> Limits {
 }
 
 fn world(weather: Weather) -> World {
-    let mut world = World::new(5, weather, limits());
+    world_with(weather, limits())
+}
+
+fn world_with(weather: Weather, limits: Limits) -> World {
+    let mut world = World::new(5, weather, limits);
     world.form(COUNT);
     world.settle(Duration::from_secs(2)); // nothing of the beginning is under way any more
     world.frames.clear();
@@ -87,6 +91,17 @@ fn a_long_outcome_goes_over_no_link_while_multicast_reaches_all() {
     assert_eq!(world.outcomes, 0);
     let piece = u64::try_from(LONG / limits().packet).unwrap();
     assert!((piece..piece + 3).contains(&world.packets), "{} packets", world.packets);
+}
+
+#[test]
+fn members_tell_of_every_eighth_piece_and_of_the_last() {
+    let limits = Limits { relies_on_multicast: true, ..Limits::default() };
+    let mut world = world_with(ORDERLY, limits);
+    broadcast(&mut world, Pn(COUNT - 1), &vec![9; LONG]);
+    world.until("all have it", |world| all_have(world, 1, &vec![9; LONG]));
+    world.settle(Duration::from_millis(10));
+    // Each of 7 members tells of 8, 16, 24 and all 25.
+    assert_eq!((world.packets, world.collected), (25, 4 * 7));
 }
 
 #[test]

@@ -85,7 +85,8 @@ pub(crate) struct World {
     pub(crate) packets: u64,
     pub(crate) frames: BTreeMap<(Pn, Pn), u64>, // frames with parts, by edge
     pub(crate) reports: usize,
-    pub(crate) outcomes: usize, // frames with outcomes or pieces of them
+    pub(crate) outcomes: usize,  // frames with outcomes or pieces of them
+    pub(crate) collected: usize, // frames that tell which pieces a side has
     pub(crate) deaf: BTreeSet<Pn>, // no packet comes to them
     pub(crate) switches: Option<Switches>, // if they combine
     layers: BTreeMap<NodeName, MessageLayer>,
@@ -111,6 +112,7 @@ impl World {
             frames: BTreeMap::new(),
             reports: 0,
             outcomes: 0,
+            collected: 0,
             deaf: BTreeSet::new(),
             switches: None,
             layers: BTreeMap::new(),
@@ -394,6 +396,7 @@ impl World {
         }
         self.reports += usize::from(matches!(frame.body, Body::Report(_)));
         self.outcomes += usize::from(matches!(frame.body, Body::Decided { .. } | Body::Piece(_)));
+        self.collected += usize::from(matches!(frame.body, Body::Collected { .. }));
         let soon = self.soon();
         let key = if node < peer { (node, peer) } else { (peer, node) };
         let Some(link) = self.links.get_mut(&(key.0.clone(), key.1.clone())) else { return };
