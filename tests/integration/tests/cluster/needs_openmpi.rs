@@ -3,6 +3,7 @@
 mod needs_python;
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -18,6 +19,8 @@ use tokio::time::timeout;
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/mpi");
 /// The script that builds the component.
 const BUILD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/openmpi/build");
+/// The program that `deploy/lab/traffic` runs.
+const TRAFFIC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/lab/traffic.c");
 
 /// Timeout for a program: none of them may hang.
 const PATIENCE: Duration = Duration::from_secs(100);
@@ -190,6 +193,21 @@ async fn the_example_measures_with_fabricast_and_without() {
     }
     assert!(told.contains("it has the info coll_fabricast=off\n"), "{told}");
     assert!(told.contains(" 20 barrier, "), "{told}");
+}
+
+#[tokio::test]
+async fn the_program_of_the_lab_runs_what_it_is_told() {
+    let installed = Installed::with_source(Path::new(TRAFFIC));
+    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    let mut mpirun = installed.at(&cluster, "require", 3);
+    let mut running = started(mpirun.arg(installed.program()).stdin(Stdio::piped()));
+    let commands = "1 0 8 5\n1 1 65536 2\n1 2 65536 3\n0 0 8 1\n";
+    running.stdin.take().unwrap().write_all(commands.as_bytes()).unwrap();
+    let (said, told) = succeeded(&ended(running).await);
+    assert_eq!(said, "done\n".repeat(4), "{told}");
+    // The first broadcast comes before the group.
+    assert!(told.contains(" 2 allgather, 3 allreduce, 4 bcast, "), "{told}");
+    no_group_is_left(&cluster).await;
 }
 
 #[tokio::test]
