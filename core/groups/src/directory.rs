@@ -1,7 +1,8 @@
 //! The directory: the TIC's records of groups, members, nodes, jobs and answered requests.
 //!
 //! A shell calls [`Directory::decide`], writes the changes of the [`Decision`] as one store
-//! transaction, passes each change to [`Directory::apply`], and only then answers.
+//! transaction, passes each change to [`Directory::apply`], and only then answers. One that decides
+//! ahead of its store applies changes first, and undoes them with [`Directory::inverse`].
 //! [`Directory::load`] on the same store gives an equal directory (S3). Everything sent to agents
 //! ([`Directory::snapshot`], [`Directory::verdict`]) is a function of the records alone, so an
 //! agent that missed a hint is corrected by its next report.
@@ -272,8 +273,8 @@ impl Directory {
         decide::decide(self, now, command, choose)
     }
 
-    /// Applies one change of a decision. Changes must be applied in the order of the decision, and
-    /// only if it was made on exactly these records.
+    /// Applies one change of a decision, or the inverse of one. Changes must be applied in the
+    /// order of the decision, and only if it was made on exactly these records.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::NodePut(node) => self.put_node(node),

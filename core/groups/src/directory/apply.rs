@@ -1,4 +1,5 @@
-//! Applies changes to the records and to the indices over them.
+//! Applies changes to the records and to the indices over them, and names their inverses, for
+//! decisions that the store refuses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,18 +8,54 @@ use super::{Directory, GroupState, NodeCounts};
 use crate::ids::{Gn, Pn};
 use crate::job::JobRecord;
 use crate::names::{JobName, NodeName, ProcessName};
-use crate::record::{GroupRecord, MemberRecord, NodeRecord, NodeState};
+use crate::record::{Change, GroupRecord, MemberRecord, NodeRecord, NodeState};
 
 impl Directory {
+    /// Returns the change that undoes another one, which is about to be applied; `None` if there is
+    /// nothing to undo. Applied backwards, the inverses of some changes leave the records, indices
+    /// and counts as they were. Cost: a look-up, and a copy of the record that is replaced.
+    pub fn inverse(&self, change: &Change) -> Option<Change> {
+        Some(match change {
+            Change::NodePut(node) => match self.nodes.get(&node.name) {
+                Some(before) => Change::NodePut(NodeRecord::clone(before)),
+                None => Change::NodeRemoved(node.name.clone()),
+            },
+            Change::NodeRemoved(name) => Change::NodePut(NodeRecord::clone(self.nodes.get(name)?)),
+            Change::GroupPut(group) => match self.groups.get(&group.gn) {
+                Some(before) => Change::GroupPut(GroupRecord::clone(&before.record)),
+                None => Change::GroupDeleted(group.gn),
+            },
+            // Its members were deleted before it.
+            Change::GroupDeleted(gn) => {
+                Change::GroupPut(GroupRecord::clone(&self.groups.get(gn)?.record))
+            }
+            Change::MemberPut(member) => Change::MemberDeleted(Arc::clone(member)),
+            Change::MemberDeleted(member) => Change::MemberPut(Arc::clone(member)),
+            Change::MgidRetired(mgid, _) => match self.retired.get(mgid) {
+                Some(before) => Change::MgidRetired(*mgid, *before),
+                None => Change::MgidReleased(*mgid),
+            },
+            Change::MgidReleased(mgid) => Change::MgidRetired(*mgid, *self.retired.get(mgid)?),
+            Change::JobPut(job) => match self.jobs.get(&job.name) {
+                Some(before) => Change::JobPut(JobRecord::clone(before)),
+                None => Change::JobDeleted(job.name.clone()),
+            },
+            Change::JobDeleted(name) => Change::JobPut(JobRecord::clone(self.jobs.get(name)?)),
+            Change::RequestPut(request) => Change::RequestDeleted(request.sequence),
+            Change::RequestDeleted(sequence) => {
+                Change::RequestPut(self.requests.get(sequence)?.clone())
+            }
+            Change::NextGnPut(_) => Change::NextGnPut(self.next_gn),
+            Change::FirstIncarnationPut(_) => Change::FirstIncarnationPut(self.first_incarnation),
+            Change::RevisionPut(_) => Change::RevisionPut(self.revision),
+        })
+    }
+
     pub(super) fn put_node(&mut self, node: &NodeRecord) {
         self.node_counts.add(node);
         if let Some(before) = self.nodes.insert(node.name.clone(), Arc::new(node.clone())) {
             self.node_counts.subtract(&before);
-            for endpoint in &before.endpoints {
-                if self.owners.get(endpoint) == Some(&node.name) {
-                    self.owners.remove(endpoint);
-                }
-            }
+            self.disown(&before);
         }
         if node.state == NodeState::Up {
             let named = node.endpoints.iter().map(|e| (e.clone(), node.name.clone()));
@@ -29,6 +66,16 @@ impl Directory {
     pub(super) fn remove_node(&mut self, name: &NodeName) {
         if let Some(node) = self.nodes.remove(name) {
             self.node_counts.subtract(&node);
+            // Only one whose registration is undone owns any.
+            self.disown(&node);
+        }
+    }
+
+    fn disown(&mut self, node: &NodeRecord) {
+        for endpoint in &node.endpoints {
+            if self.owners.get(endpoint) == Some(&node.name) {
+                self.owners.remove(endpoint);
+            }
         }
     }
 

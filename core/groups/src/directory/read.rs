@@ -46,6 +46,11 @@ impl Directory {
         self.nodes.range((from, std::ops::Bound::Unbounded)).map(|(_, node)| node.as_ref())
     }
 
+    /// Returns the node that is up and owns an endpoint.
+    pub fn owner(&self, endpoint: &EndpointName) -> Option<&NodeRecord> {
+        self.node(self.owners.get(endpoint)?)
+    }
+
     /// Returns a group by its number.
     pub fn group(&self, gn: Gn) -> Option<&GroupRecord> {
         self.groups.get(&gn).map(|group| group.record.as_ref())

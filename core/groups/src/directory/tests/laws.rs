@@ -116,4 +116,36 @@ proptest! {
             tic.check();
         }
     }
+
+    /// The changes of any decisions, undone backwards, leave the records as they were.
+    #[test]
+    fn inverses_of_changes_undo_them(
+        commands in proptest::collection::vec(random_command(), 1..100),
+        kept in 0usize..60,
+    ) {
+        let mut tic = Tic::new(Limits { requests: 16, ends: 3, ..Limits::default() });
+        let commands: Vec<Command> = (0..4).map(|node| register(node, 1)).chain(commands).collect();
+        let (kept, undone) = commands.split_at(kept.min(commands.len()));
+        for command in kept {
+            let _ = tic.run(command);
+        }
+        let before = tic.directory.clone();
+        let mut inverses = Vec::new();
+        for command in undone {
+            let directory = &mut tic.directory;
+            let mut lowest_free =
+                |group: &NewGroup<'_>| (100..).map(Mgid).find(|mgid| (group.is_free)(*mgid));
+            let Ok(decision) = directory.decide(tic.now, command, &mut lowest_free) else {
+                continue;
+            };
+            for change in &decision.changes {
+                inverses.extend(directory.inverse(change));
+                directory.apply(change);
+            }
+        }
+        for inverse in inverses.iter().rev() {
+            tic.directory.apply(inverse);
+        }
+        prop_assert_eq!(&before, &tic.directory);
+    }
 }
