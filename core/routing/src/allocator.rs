@@ -26,6 +26,7 @@ mod batch;
 mod batch_layers;
 mod layers;
 mod turns;
+mod undo;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -37,8 +38,9 @@ use thiserror::Error;
 use crate::spt::MgidSpace;
 pub use batch::{BatchGroup, BatchMgid};
 pub use layers::LayerHint;
-use layers::{ColorLayers, Entry, LayerId};
+use layers::{ColorLayers, Entry, LayerEntered, LayerId, LayerLeft};
 use turns::TakenTurns;
+use undo::{Journal, Step};
 
 /// Most uses of spanning trees by members that one choice looks at; the members after that do not
 /// count. It bounds the time of a choice for a group of very many members.
@@ -49,6 +51,7 @@ const MOST_USES: usize = 1 << 20;
 pub struct MgidAllocator {
     groups: BTreeMap<Mgid, Option<KnownGroup>>, // none of an MGID that is held
     planner: MgidPlanner,
+    journal: Journal,
 }
 
 /// A group that has an MGID.
@@ -140,7 +143,7 @@ impl MgidAllocator {
             uses: Vec::new(),
             layers: ColorLayers::new(&space),
         };
-        Self { groups: BTreeMap::new(), planner }
+        Self { groups: BTreeMap::new(), planner, journal: Journal::default() }
     }
 
     /// Makes it choose no MGID from `limit` on.
@@ -177,8 +180,9 @@ impl MgidAllocator {
         let layer = if is_settled || is_exclusive { None } else { self.planner.pick_layer(wanted) };
         let mut members = wanted.members.to_vec();
         members.sort_unstable();
-        self.planner.note(mgid, &members, is_exclusive, Entry { layer, name })?;
+        let entered = self.planner.note(mgid, &members, is_exclusive, Entry { layer, name })?;
         self.groups.insert(mgid, Some(KnownGroup { members, is_exclusive }));
+        self.journal.note(Step::Inserted { mgid, entered });
         Ok(())
     }
 
@@ -188,12 +192,12 @@ impl MgidAllocator {
     ///
     /// [`AllocatorError`] if the MGID is taken.
     pub fn hold(&mut self, mgid: Mgid) -> Result<(), AllocatorError> {
-        let (spt, turn) = (self.planner.space.spt(mgid), self.planner.turn(mgid));
         if self.has(mgid) {
             return Err(AllocatorError::Taken { mgid });
         }
-        self.planner.taken.entry(spt).or_default().insert(turn);
+        self.planner.take(mgid);
         self.groups.insert(mgid, None);
+        self.journal.note(Step::Held { mgid });
         Ok(())
     }
 
@@ -203,6 +207,12 @@ impl MgidAllocator {
     ///
     /// [`AllocatorError`] if there is no such group or it has the member.
     pub fn join(&mut self, mgid: Mgid, endpoint: u32) -> Result<(), AllocatorError> {
+        self.add_member(mgid, endpoint)?;
+        self.journal.note(Step::Joined { mgid, endpoint });
+        Ok(())
+    }
+
+    fn add_member(&mut self, mgid: Mgid, endpoint: u32) -> Result<(), AllocatorError> {
         let members = self.members_mut(mgid)?;
         match members.binary_search(&endpoint) {
             Ok(_) => return Err(AllocatorError::AlreadyMember { mgid, endpoint }),
@@ -218,6 +228,12 @@ impl MgidAllocator {
     ///
     /// [`AllocatorError`] if there is no such group or it does not have the member.
     pub fn leave(&mut self, mgid: Mgid, endpoint: u32) -> Result<(), AllocatorError> {
+        self.remove_member(mgid, endpoint)?;
+        self.journal.note(Step::Left { mgid, endpoint });
+        Ok(())
+    }
+
+    fn remove_member(&mut self, mgid: Mgid, endpoint: u32) -> Result<(), AllocatorError> {
         let members = self.members_mut(mgid)?;
         let at = members
             .binary_search(&endpoint)
@@ -239,11 +255,14 @@ impl MgidAllocator {
     /// [`AllocatorError`] if the MGID is not taken.
     pub fn remove(&mut self, mgid: Mgid) -> Result<(), AllocatorError> {
         let group = self.groups.remove(&mgid).ok_or(AllocatorError::Unknown { mgid })?;
-        if let Some(group) = group {
-            self.planner.forget(mgid, &group);
-        }
-        let (spt, turn) = (self.planner.space.spt(mgid), self.planner.turn(mgid));
-        self.planner.taken.entry(spt).or_default().remove(turn);
+        self.planner.free(mgid);
+        self.journal.note(match group {
+            Some(group) => {
+                let left = self.planner.forget(mgid, &group);
+                Step::Removed { mgid, group, left }
+            }
+            None => Step::Released { mgid },
+        });
         Ok(())
     }
 
@@ -253,13 +272,13 @@ impl MgidAllocator {
     /// - `avoid`: spanning trees that it must not get.
     pub fn choose_alone(&mut self, mgid: Mgid, avoid: &[u32]) -> Option<Mgid> {
         let group = self.groups.get(&mgid)?.clone().filter(|group| group.is_exclusive)?;
-        self.planner.forget(mgid, &group);
+        let left = self.planner.forget(mgid, &group);
         let wanted = Wanted { exclusive: true, avoid, ..Wanted::of(&group.members) };
         let choice = self.planner.choose(&wanted).filter(|choice| {
             let spt = self.planner.space.spt(choice.mgid);
             self.planner.load[spt as usize] == 0 && choice.breaches == 0
         });
-        self.planner.enter(mgid, &group.members, true, Entry::default());
+        self.planner.undo_forget(mgid, &group, left);
         choice.map(|choice| choice.mgid)
     }
 
@@ -283,14 +302,14 @@ impl MgidAllocator {
 }
 
 impl MgidPlanner {
-    /// Takes note of a group, with rising members; returns the layer that its color has then.
+    /// Takes note of a group, with rising members.
     fn note(
         &mut self,
         mgid: Mgid,
         members: &[u32],
         is_exclusive: bool,
         entry: Entry<'_>,
-    ) -> Result<LayerId, AllocatorError> {
+    ) -> Result<LayerEntered, AllocatorError> {
         let (spt, turn) = (self.space.spt(mgid), self.turn(mgid));
         if self.taken.get(&spt).is_some_and(|turns| turns.contains(turn)) {
             return Err(AllocatorError::Taken { mgid });
@@ -298,40 +317,46 @@ impl MgidPlanner {
         if let Some(pair) = members.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(AllocatorError::AlreadyMember { mgid, endpoint: pair[0] });
         }
-        self.taken.entry(spt).or_default().insert(turn);
-        Ok(self.enter(mgid, members, is_exclusive, entry))
+        self.take(mgid);
+        self.count_in(spt, members, is_exclusive);
+        let color = self.space.color(spt);
+        Ok(match is_exclusive {
+            true => self.layers.enter_exclusive(color),
+            false => self.layers.enter(color, entry),
+        })
     }
 
-    /// Takes note of a group whose MGID is taken.
-    fn enter(
-        &mut self,
-        mgid: Mgid,
-        members: &[u32],
-        is_exclusive: bool,
-        entry: Entry<'_>,
-    ) -> LayerId {
+    /// Forgets a group, but for its MGID.
+    fn forget(&mut self, mgid: Mgid, group: &KnownGroup) -> LayerLeft {
         let spt = self.space.spt(mgid);
+        self.count_out(spt, group);
+        self.layers.leave(self.space.color(spt))
+    }
+
+    fn count_in(&mut self, spt: u32, members: &[u32], is_exclusive: bool) {
         for endpoint in members {
             self.add_use(*endpoint, spt);
         }
         self.load[spt as usize] += 1;
-        let color = self.space.color(spt);
-        if is_exclusive {
-            self.exclusive[spt as usize] += 1;
-            return self.layers.enter_exclusive(color);
-        }
-        self.layers.enter(color, entry)
+        self.exclusive[spt as usize] += u32::from(is_exclusive);
     }
 
-    /// Forgets a group, but for its MGID.
-    fn forget(&mut self, mgid: Mgid, group: &KnownGroup) {
-        let spt = self.space.spt(mgid);
+    fn count_out(&mut self, spt: u32, group: &KnownGroup) {
         for endpoint in &group.members {
             self.drop_use(*endpoint, spt);
         }
         self.load[spt as usize] -= 1;
         self.exclusive[spt as usize] -= u32::from(group.is_exclusive);
-        self.layers.leave(self.space.color(spt));
+    }
+
+    fn take(&mut self, mgid: Mgid) {
+        let (spt, turn) = (self.space.spt(mgid), self.turn(mgid));
+        self.taken.entry(spt).or_default().insert(turn);
+    }
+
+    fn free(&mut self, mgid: Mgid) {
+        let (spt, turn) = (self.space.spt(mgid), self.turn(mgid));
+        self.taken.entry(spt).or_default().remove(turn);
     }
 
     /// MGIDs of one spanning tree follow each other in turns.

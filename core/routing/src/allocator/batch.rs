@@ -109,7 +109,7 @@ impl MgidPlanner {
             let entered = self.note(choice.mgid, &members[at], false, entry)?;
             trees.add(self, spt);
             if let Some(layer) = layer {
-                opened[layer] = Some(entered);
+                opened[layer] = Some(entered.layer);
             }
             choices[at] = Some(choice);
         }

@@ -34,6 +34,29 @@ pub(super) struct Entry<'a> {
     pub(super) name: Option<&'a str>,
 }
 
+/// The entry of a group, with what undoes it.
+#[derive(Clone, Debug)]
+pub(super) struct LayerEntered {
+    /// Layer of the color from now on.
+    pub(super) layer: LayerId,
+    color: u16,
+    /// Turn in which a group had entered the layer last.
+    used: u64,
+    /// Number of the next layer before.
+    next: LayerId,
+    /// Name that the layer has got.
+    name: Option<String>,
+}
+
+/// The leaving of a group, with what undoes it.
+#[derive(Clone, Debug)]
+pub(super) struct LayerLeft {
+    color: u16,
+    layer: Option<LayerId>,
+    /// The layer, if it has ended.
+    ended: Option<Layer>,
+}
+
 /// Which color belongs to which layer.
 #[derive(Clone, Debug)]
 pub(super) struct ColorLayers {
@@ -142,55 +165,83 @@ impl ColorLayers {
         groups * all > (trees << whole) * (all + part)
     }
 
-    /// Counts a group in and returns the layer of its color; an unused color goes to the layer of
-    /// the entry, or to a new one.
-    pub(super) fn enter(&mut self, color: u16, Entry { layer, name }: Entry<'_>) -> LayerId {
+    /// Counts a group in; an unused color goes to the layer of the entry, or to a new one.
+    pub(super) fn enter(&mut self, color: u16, Entry { layer, name }: Entry<'_>) -> LayerEntered {
         let meant = layer.filter(|id| self.layers.contains_key(id));
-        let (id, layer) = self.count_in(color, meant);
+        let (mut entered, layer) = self.count_in(color, meant);
         // The creator may have fixed an MGID of another layer.
         let is_new = layer.groups == 1;
-        if let Some(name) = name.filter(|_| is_new || meant == Some(id)) {
-            layer.names.insert(name.to_owned());
+        let named = name.filter(|_| is_new || meant == Some(entered.layer));
+        if let Some(name) = named
+            && layer.names.insert(name.to_owned())
+        {
+            entered.name = Some(name.to_owned());
         }
-        id
+        entered
     }
 
-    /// Counts an exclusive group in and returns the layer of its color; an unused color is kept for
-    /// exclusive groups from now on.
-    pub(super) fn enter_exclusive(&mut self, color: u16) -> LayerId {
-        let (id, layer) = self.count_in(color, None);
+    /// Counts an exclusive group in; an unused color is kept for exclusive groups from now on.
+    pub(super) fn enter_exclusive(&mut self, color: u16) -> LayerEntered {
+        let (entered, layer) = self.count_in(color, None);
         layer.is_exclusive |= layer.groups == 1;
-        id
+        entered
     }
 
-    fn count_in(&mut self, color: u16, meant: Option<LayerId>) -> (LayerId, &mut Layer) {
+    fn count_in(&mut self, color: u16, meant: Option<LayerId>) -> (LayerEntered, &mut Layer) {
         let at = usize::from(color);
-        let id = self.owner[at].or(meant).unwrap_or(self.next);
+        let (id, next) = (self.owner[at].or(meant).unwrap_or(self.next), self.next);
         self.next = self.next.max(id + 1);
         self.turn += 1;
         self.owner[at] = Some(id);
         self.groups[at] += 1;
         let layer = self.layers.entry(id).or_default();
+        let entered = LayerEntered { layer: id, color, used: layer.used, next, name: None };
         layer.colors.insert(color);
         layer.groups += 1;
         layer.used = self.turn;
-        (id, layer)
+        (entered, layer)
     }
 
     /// Counts a group out; a color without groups, and a layer without colors, are free again.
-    pub(super) fn leave(&mut self, color: u16) {
+    pub(super) fn leave(&mut self, color: u16) -> LayerLeft {
         let at = usize::from(color);
         self.groups[at] -= 1;
-        let Some(id) = self.owner[at] else { return };
+        let mut left = LayerLeft { color, layer: self.owner[at], ended: None };
+        let Some(id) = left.layer else { return left };
         let layer = self.layers.get_mut(&id).expect("an owner is there");
         layer.groups -= 1;
         if self.groups[at] == 0 {
             layer.colors.remove(&color);
             self.owner[at] = None;
             if layer.colors.is_empty() {
-                self.layers.remove(&id);
+                left.ended = self.layers.remove(&id);
             }
         }
+        left
+    }
+
+    /// Undoes an entry; later ones must be undone already.
+    pub(super) fn undo_enter(&mut self, entered: &LayerEntered) {
+        let LayerEntered { layer, color, used, next, name } = entered;
+        self.leave(*color);
+        self.next = *next;
+        self.turn -= 1;
+        if let Some(layer) = self.layers.get_mut(layer) {
+            layer.used = *used;
+            name.as_ref().map(|name| layer.names.remove(name));
+        }
+    }
+
+    /// Undoes a leaving; later ones must be undone already.
+    pub(super) fn undo_leave(&mut self, left: LayerLeft) {
+        let LayerLeft { color, layer, ended } = left;
+        let at = usize::from(color);
+        self.groups[at] += 1;
+        let Some(id) = layer else { return };
+        self.owner[at] = Some(id);
+        let layer = self.layers.entry(id).or_insert_with(|| ended.unwrap_or_default());
+        layer.colors.insert(color);
+        layer.groups += 1;
     }
 }
 
