@@ -202,8 +202,8 @@ impl Writer {
         }
     }
 
-    /// Asks a store that had no space, by a record that stays as it is: to undo a decision that the
-    /// store refuses takes long.
+    /// Asks a store that had no space, by a record that stays as it is: no decision has to be made
+    /// and undone for that.
     async fn look_for_space(&mut self) {
         let is_due = self.no_space.is_some_and(|at| at.elapsed() >= NO_SPACE);
         if self.state.has_space || !is_due {
@@ -228,6 +228,8 @@ impl Writer {
     /// - `is_essential`: also if the store has no space.
     async fn write(&mut self, puts: &Puts, is_essential: bool) -> Result<bool, CommitError> {
         if puts.is_empty() {
+            // Trees that groups have tried stay noted.
+            self.state.mgids.committed();
             return Ok(false);
         }
         // Any other writer has moved the revision or the term.

@@ -4,8 +4,13 @@
 //! `fabricast_routing` makes the choice: it looks for the spanning tree on which the group's
 //! endpoints conflict least. This module informs it of every change that is decided, and counts the
 //! processes on each endpoint, which routing does not know of.
+//!
+//! Changes of a batch that the store refuses are undone, each at its cost.
 
-use std::collections::btree_map::Entry;
+mod undo;
+#[cfg(test)]
+pub(crate) mod view;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -20,6 +25,7 @@ use fabricast_routing::{
 use fabricast_topology::{FatTree, Graph, Mgid};
 
 use crate::domain::elements::ElementKey;
+use crate::domain::mgids::undo::UndoMap;
 
 /// The MGIDs in use, with the groups and endpoints that use them.
 #[derive(Debug)]
@@ -28,16 +34,18 @@ pub(crate) struct MgidAllocations {
     space: MgidSpace,
     allocator: MgidAllocator,
     /// MGID of the spanning tree that each group is on.
-    homes: BTreeMap<Gn, Mgid>,
+    homes: UndoMap<Gn, Mgid>,
     /// Members of a group on one endpoint, 0 while they are only expected; the allocator knows the
     /// endpoint once.
-    processes: BTreeMap<(Gn, u32), u32>,
+    processes: UndoMap<(Gn, u32), u32>,
     /// Endpoints known of groups for which an MGID was chosen, until they are decided.
     expected: BTreeMap<Mgid, Vec<u32>>,
     /// Spanning trees that exclusive groups could not have alone since they had a tree last, with
     /// the failed parts below.
-    tried: BTreeMap<Gn, Vec<u32>>,
+    tried: UndoMap<Gn, Vec<u32>>,
     failed: BTreeSet<ElementKey>,
+    /// Changes that the allocator had recorded after the latest decision.
+    decided: usize,
 }
 
 /// Most spanning trees that an exclusive group tries.
@@ -73,11 +81,12 @@ impl MgidAllocations {
             graph,
             space,
             allocator: MgidAllocator::new(space),
-            homes: BTreeMap::new(),
-            processes: BTreeMap::new(),
+            homes: UndoMap::default(),
+            processes: UndoMap::default(),
             expected: BTreeMap::new(),
-            tried: BTreeMap::new(),
+            tried: UndoMap::default(),
             failed: BTreeSet::new(),
+            decided: 0,
         };
         choice.start_over(directory);
         Ok(choice)
@@ -105,6 +114,31 @@ impl MgidAllocations {
             // Taken until it is clean; an MGID is retired once.
             let _ = self.allocator.hold(mgid);
         }
+        self.committed();
+    }
+
+    /// Notes that the decisions so far stay.
+    pub(crate) fn committed(&mut self) {
+        self.allocator.record_changes();
+        self.decided = 0;
+        self.homes.keep();
+        self.processes.keep();
+        self.tried.keep();
+    }
+
+    /// Undoes all decisions since the last that stay.
+    pub(crate) fn roll_back(&mut self) {
+        self.decided = 0;
+        self.refused();
+        self.homes.undo();
+        self.processes.undo();
+        self.tried.undo();
+    }
+
+    /// Forgets what was chosen for groups of a decision that is not made.
+    pub(crate) fn refused(&mut self) {
+        self.allocator.undo_changes(self.decided);
+        self.expected.clear();
     }
 
     /// Follows the changes of one decision.
@@ -120,19 +154,19 @@ impl MgidAllocations {
         }
         for change in changes {
             match change {
-                Change::GroupPut(group) => match self.homes.get(&group.gn) {
+                Change::GroupPut(group) => match self.homes.get(&group.gn).copied() {
                     None => {
                         let mut endpoints = first.remove(&group.gn).unwrap_or_default();
                         endpoints.extend(expected.remove(&group.mgid).unwrap_or_default());
                         self.created(group, endpoints);
                     }
-                    Some(from) if *from != group.home() => self.moved(*from, group),
+                    Some(from) if from != group.home() => self.moved(from, group),
                     Some(_) => {}
                 },
                 // Its MGIDs stay with the allocator until no table holds them.
                 Change::GroupDeleted(gn) => {
-                    self.homes.remove(gn);
-                    self.tried.remove(gn);
+                    self.homes.set(*gn, None);
+                    self.has_tree(*gn);
                 }
                 Change::MgidReleased(mgid) => {
                     // Fails only for an MGID that was retired twice.
@@ -152,13 +186,14 @@ impl MgidAllocations {
                 | Change::RevisionPut(_) => {}
             }
         }
+        self.decided = self.allocator.recorded_changes();
     }
 
     /// Notes a new group with the endpoints that join at once or are expected, so that the next
     /// choice takes them into account.
     fn created(&mut self, group: &GroupRecord, endpoints: BTreeSet<u32>) {
         let home = group.home();
-        self.homes.insert(group.gn, home);
+        self.homes.set(group.gn, Some(home));
         if home != group.mgid {
             // Fails only if it was noted before.
             let _ = self.allocator.hold(group.mgid);
@@ -166,8 +201,9 @@ impl MgidAllocations {
         let members: Vec<u32> = endpoints.into_iter().collect();
         match self.allocator.insert(home, &wanted(group, &members)) {
             Ok(()) => {
-                let processes = members.into_iter().map(|endpoint| ((group.gn, endpoint), 0));
-                self.processes.extend(processes);
+                for endpoint in members {
+                    self.processes.set((group.gn, endpoint), Some(0));
+                }
             }
             // It was noted before as not clean.
             Err(_taken) => {}
@@ -184,7 +220,7 @@ impl MgidAllocations {
         self.allocator.hold(from).expect("it was removed in the line above");
         let noted = self.allocator.insert(group.home(), &wanted(group, &members));
         noted.expect("the directory moves groups to free MGIDs only");
-        self.homes.insert(gn, group.home());
+        self.homes.set(gn, Some(group.home()));
     }
 
     /// Finds a spanning tree where an exclusive group is alone, other than those that it was on
@@ -195,14 +231,16 @@ impl MgidAllocations {
             self.tried.clear();
         }
         let from = *self.homes.get(&gn)?;
-        let (tried, spt) = (self.tried.entry(gn).or_default(), self.space.spt(from));
+        let (mut tried, spt) =
+            (self.tried.get(&gn).cloned().unwrap_or_default(), self.space.spt(from));
         if !tried.contains(&spt) {
             tried.push(spt);
+            self.tried.set(gn, Some(tried.clone()));
         }
         if tried.len() > MOST_TRIED {
             return None;
         }
-        Some(GroupMove { gn, from, to: self.allocator.choose_alone(from, tried)? })
+        Some(GroupMove { gn, from, to: self.allocator.choose_alone(from, &tried)? })
     }
 
     /// Gives each move a free MGID of the tree that it names; leaves out moves to trees without
@@ -219,7 +257,9 @@ impl MgidAllocations {
 
     /// Notes that a group has a tree.
     pub(crate) fn has_tree(&mut self, gn: Gn) {
-        self.tried.remove(&gn);
+        if self.tried.get(&gn).is_some() {
+            self.tried.set(gn, None);
+        }
     }
 
     /// Chooses an MGID that is free and clean: the planned one, if nobody else has taken it since.
@@ -270,14 +310,13 @@ impl MgidAllocations {
         else {
             return;
         };
-        match self.processes.entry((member.gn, endpoint)) {
-            Entry::Occupied(mut processes) => *processes.get_mut() += 1,
-            Entry::Vacant(first) => {
-                first.insert(1);
-                let noted = self.allocator.join(*mgid, endpoint);
-                noted.expect("a group and its endpoints are noted once");
-            }
+        let key = (member.gn, endpoint);
+        let before = self.processes.get(&key).copied();
+        if before.is_none() {
+            let noted = self.allocator.join(*mgid, endpoint);
+            noted.expect("a group and its endpoints are noted once");
         }
+        self.processes.set(key, Some(before.unwrap_or(0) + 1));
     }
 
     fn left(&mut self, member: &MemberRecord) {
@@ -287,12 +326,12 @@ impl MgidAllocations {
             return;
         };
         let key = (member.gn, endpoint);
-        let Some(processes) = self.processes.get_mut(&key) else { return };
-        *processes -= 1;
-        if *processes == 0 {
-            self.processes.remove(&key);
+        let Some(before) = self.processes.get(&key).copied() else { return };
+        let left = before - 1;
+        if left == 0 {
             self.allocator.leave(*mgid, endpoint).expect("the endpoint was noted when it joined");
         }
+        self.processes.set(key, Some(left).filter(|left| *left > 0));
     }
 }
 

@@ -72,6 +72,12 @@ impl JobShares {
         }
     }
 
+    /// The ledger as tests compare it.
+    #[cfg(test)]
+    pub(crate) fn view(&self) -> String {
+        format!("{:?}", self.ledger)
+    }
+
     /// Finds the nodes of a job, by name or by the name of an endpoint that no node has.
     pub(crate) fn find_nodes(
         &self,
@@ -125,9 +131,13 @@ fn build(graph: &Graph, rules: &ShareRules, directory: &Directory) -> ShareLedge
 }
 
 fn note(graph: &Graph, ledger: &mut ShareLedger<JobName>, job: &JobRecord) {
-    if let Some(share) = &job.share {
-        let noted = share_job(graph, share.account.as_ref(), &job.nodes, share.ends);
-        ledger.insert(job.name.clone(), noted, share.groups);
+    match &job.share {
+        Some(share) => {
+            let noted = share_job(graph, share.account.as_ref(), &job.nodes, share.ends);
+            ledger.insert(job.name.clone(), noted, share.groups);
+        }
+        // It may have lost one that was not stored.
+        None => ledger.remove(&job.name),
     }
 }
 

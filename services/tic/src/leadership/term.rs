@@ -140,6 +140,7 @@ impl TermBuilder {
         let state = WriterState {
             shares: JobShares::new(graph, rules, &loaded.directory),
             directory: loaded.directory,
+            inverses: Vec::new(),
             mgids,
             collectives,
             route_terms,

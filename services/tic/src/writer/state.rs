@@ -1,5 +1,6 @@
 //! The records as the writer has them: ahead of the store by the batch that it is deciding.
 
+use std::mem::take;
 use std::sync::Arc;
 
 use fabricast_groups::command::Command;
@@ -25,6 +26,8 @@ use crate::writer::goes_on_without_space;
 #[derive(Debug)]
 pub(crate) struct WriterState {
     pub(crate) directory: Directory,
+    /// Undo the batch in the directory and the shares, applied backwards.
+    pub(crate) inverses: Vec<Change>,
     pub(crate) mgids: MgidAllocations,
     pub(crate) shares: JobShares,
     pub(crate) collectives: CollectiveAllocations,
@@ -53,19 +56,22 @@ impl WriterState {
         request: R,
         writes: &mut BatchWrites,
     ) -> Result<Decided<R::Answer>, WriteError> {
-        let Self { directory, mgids, shares, collectives, .. } = self;
+        let Self { directory, inverses, mgids, shares, collectives, .. } = self;
         let choose_trees = |command: &mut Command| collectives.choose_trees(command);
         let choose_mgid = &mut |group: &NewGroup<'_>| mgids.choose(group);
-        let decision = decide(directory, wall_clock(), request, choose_trees, choose_mgid)?;
+        let decision = decide(directory, wall_clock(), request, choose_trees, choose_mgid);
+        let decision = decision.inspect_err(|_| mgids.refused())?;
         if !self.has_space {
             let changes = decision.changes.iter();
             let puts = changes.map(|change| (keys::record(change), change.encode())).collect();
             if !goes_on_without_space(&decision.changes, &puts, directory) {
+                mgids.refused();
                 return Err(WriteError::StoreLimit(StoreError::NoSpace));
             }
         }
         mgids.applied(&decision.changes);
         for change in &decision.changes {
+            inverses.extend(directory.inverse(change));
             directory.apply(change);
             shares.applied(change);
             collectives.applied(change, &mut writes.puts);
@@ -76,7 +82,7 @@ impl WriterState {
     }
 
     /// Refuses a request that adds records, before it is decided, while the store is known to have
-    /// no space: to decide and undo it takes long.
+    /// no space, so that no time is spent on deciding and undoing it.
     ///
     /// # Errors
     ///
@@ -96,22 +102,32 @@ impl WriterState {
 
     /// Notes that the batch is durable.
     pub(crate) fn committed(&mut self) {
+        self.inverses = Vec::new();
+        self.mgids.committed();
         self.route_terms.committed();
         self.collectives.committed();
     }
 
-    /// Undoes the batch, which the store refused.
+    /// Undoes the batch, which the store refused, at the cost of what it has changed.
     pub(crate) fn roll_back(&mut self) {
-        self.directory = self.records.read(Directory::clone);
-        self.mgids.start_over(&self.directory);
-        self.shares.start_over(&self.directory);
+        for inverse in take(&mut self.inverses).iter().rev() {
+            self.directory.apply(inverse);
+            self.shares.applied(inverse);
+        }
+        self.mgids.roll_back();
         self.collectives.roll_back();
         self.route_terms.roll_back();
+        let counts = |records: &Directory| {
+            let members = records.membership_count();
+            (records.revision(), records.node_counts(), records.group_count(), members)
+        };
+        debug_assert_eq!(counts(&self.directory), self.records.read(counts), "all is undone");
     }
 
     /// Starts again from what the store holds.
     pub(crate) fn start_over(&mut self, loaded: Loaded) {
         let Loaded { directory, route_term, collectives, .. } = loaded;
+        self.inverses = Vec::new();
         self.mgids.start_over(&directory);
         self.shares.start_over(&directory);
         self.collectives.start_over(collectives);
@@ -119,3 +135,6 @@ impl WriterState {
         self.directory = directory;
     }
 }
+
+#[cfg(test)]
+mod tests;

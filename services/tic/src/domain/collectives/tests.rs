@@ -410,6 +410,27 @@ fn a_refusal_holds_for_all_members_until_something_is_freed_or_they_change() {
     assert_eq!(allocations.publisher.newest().collectives.len(), 0);
 }
 
+/// A refused batch of the directory alone: its revision comes again, with other members.
+#[test]
+fn a_refusal_in_a_batch_that_is_undone_holds_no_longer() {
+    let mut allocations = allocations("one", Texts::new());
+    let mut ask = |directory: &Directory, is_refused: bool| {
+        let asked = allocations.request_tree(&asks(0), directory, &mut Puts::new());
+        if is_refused {
+            allocations.roll_back();
+        }
+        asked.map(|_| ()).map_err(|error| error.to_string())
+    };
+    let one = directory(1);
+    let single = ask(&one, true).unwrap_err();
+    assert!(single.contains("single member"), "{single}");
+    let mut two = directory(2);
+    two.apply(&group());
+    let revisions = [&one, &two].map(|all| all.group(Gn(1)).unwrap().members_revision);
+    assert_eq!(revisions[0], revisions[1]);
+    assert_eq!(ask(&two, false), Ok(()));
+}
+
 /// Constants of agents whose packets take long, as measurements would give them.
 const AGENTS: CostParameters = CostParameters {
     link_us: 15.0,
