@@ -205,20 +205,31 @@ impl Records {
     /// The nodes whose ports are down.
     pub(crate) fn cut_off(&self) -> CutOff {
         let state = self.state.read();
-        let down = self.endpoints_down(state.failed.all());
-        nodes_hit(&state.directory, &down, &down)
+        self.nodes_hit(&state.directory, &state.failed, state.failed.all())
     }
 
-    /// The endpoints that these failures cut off.
-    fn endpoints_down<'a>(
+    /// The nodes that are up and own an endpoint that some of the failures cut off. Cost: the
+    /// endpoints of these nodes.
+    fn nodes_hit<'a>(
         &self,
-        failed: impl IntoIterator<Item = &'a ElementKey>,
-    ) -> BTreeSet<EndpointName> {
-        failed
-            .into_iter()
-            .flat_map(|element| element.endpoints_cut_off(&self.graph))
-            .filter_map(|endpoint| EndpointName::new(self.graph.endpoint_name(endpoint)).ok())
-            .collect()
+        directory: &Directory,
+        failed: &FailedElements,
+        new: impl IntoIterator<Item = &'a ElementKey>,
+    ) -> CutOff {
+        let graph = &self.graph;
+        let is_down = |name: &EndpointName| {
+            let endpoint = graph.find_endpoint(name.as_str());
+            endpoint.is_some_and(|endpoint| failed.cuts_off(graph, endpoint))
+        };
+        let mut cut_off = CutOff::default();
+        for endpoint in new.into_iter().flat_map(|element| element.endpoints_cut_off(graph)) {
+            let name = EndpointName::new(graph.endpoint_name(endpoint)).ok();
+            let Some(node) = name.and_then(|name| directory.owner(&name)) else { continue };
+            let all = node.endpoints.iter().all(is_down);
+            let nodes = if all { &mut cut_off.all } else { &mut cut_off.some };
+            nodes.insert((node.name.clone(), node.incarnation));
+        }
+        cut_off
     }
 
     /// The reporters of failures, and how many parts each sees down.
@@ -278,12 +289,7 @@ impl Records {
             let (revision, list) = (directory.revision().0, failed.to_wire(&self.graph));
             watchers.publish(revision, revision, &[], || vec![wrap(Kind::FailedElements(list))]);
         }
-        let newly = self.endpoints_down(&new);
-        if newly.is_empty() {
-            return Ok((failed.count(), CutOff::default()));
-        }
-        let down = self.endpoints_down(failed.all());
-        Ok((failed.count(), nodes_hit(directory, &newly, &down)))
+        Ok((failed.count(), self.nodes_hit(directory, failed, &new)))
     }
 }
 
@@ -328,25 +334,6 @@ impl JobChanges {
             self.jobs = None;
         }
     }
-}
-
-/// The nodes that are up and own an endpoint that is newly down.
-///
-/// - `down`: all endpoints that are down.
-fn nodes_hit(
-    directory: &Directory,
-    newly: &BTreeSet<EndpointName>,
-    down: &BTreeSet<EndpointName>,
-) -> CutOff {
-    let mut cut_off = CutOff::default();
-    for node in directory.nodes().filter(|node| node.state == NodeState::Up) {
-        if node.endpoints.iter().any(|endpoint| newly.contains(endpoint)) {
-            let all = node.endpoints.iter().all(|endpoint| down.contains(endpoint));
-            let nodes = if all { &mut cut_off.all } else { &mut cut_off.some };
-            nodes.insert((node.name.clone(), node.incarnation));
-        }
-    }
-    cut_off
 }
 
 /// A group as a message, with its agent's address and without its members.
@@ -456,3 +443,6 @@ fn wire_changes(directory: &Directory, changes: &[Change]) -> Vec<v1::DirectoryC
     };
     changes.iter().filter_map(message).map(wrap).collect()
 }
+
+#[cfg(test)]
+mod tests;

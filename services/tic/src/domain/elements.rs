@@ -352,6 +352,15 @@ impl FailedElements {
         avoidable
     }
 
+    /// True if one of the failures alone cuts the endpoint off, see
+    /// [`ElementKey::endpoints_cut_off`].
+    pub(crate) fn cuts_off(&self, graph: &Graph, endpoint: EndpointId) -> bool {
+        let at = graph.attachment(endpoint);
+        let ways = at.map(|at| [ElementKey::Link(at), ElementKey::Switch(graph.switch_of(at))]);
+        let mut parts = ways.into_iter().flatten().chain([ElementKey::Endpoint(endpoint)]);
+        parts.any(|part| self.union.contains(&part))
+    }
+
     /// Everything that trees have to avoid, in order.
     pub(crate) fn all(&self) -> &BTreeSet<ElementKey> {
         &self.union
