@@ -88,6 +88,11 @@ impl ChoiceLog {
         })
     }
 
+    /// True if the plan may have choices that are not recorded.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.is_behind
+    }
+
     /// Notes that the plan may have changed.
     pub(crate) fn plan_changed(&mut self) {
         self.is_behind = true;

@@ -206,11 +206,12 @@ impl Reconciler {
     /// Returns the state, for people.
     pub fn status(&self) -> Status<'_> {
         let tables = self.agents.tables();
+        let is_written = self.has_snapshot && tables.are_equal() && !self.choices.is_behind();
         Status {
             generation: self.generation,
             seen_revision: self.directory.revision,
             routed_revision: self.routed_revision,
-            settled: self.has_snapshot && tables.are_equal() && self.knows_all_routes(),
+            settled: is_written && self.knows_all_routes(),
             programmed_entries: tables.held().len(),
             last_error: &self.last_error,
             groups: self.directory.groups.len(),
@@ -517,7 +518,8 @@ pub struct Status<'a> {
     pub seen_revision: Revision,
     /// Revision of the records in the latest turn that left nothing undone.
     pub routed_revision: Revision,
-    /// True if the switches hold the plan of these records, and the TIC knows its routes.
+    /// True if the switches hold the plan of these records, and the TIC knows its routes and has
+    /// recorded its choices.
     pub settled: bool,
     /// Entries that the switches have confirmed.
     pub programmed_entries: usize,

@@ -57,7 +57,7 @@ metrics! {
     TIC_HELD_BLOCKS: Gauge "fabricast_tic_held_blocks", "Leaf switches whose nodes are kept, as too many there are silent at once";
     TIC_RECORDS_COPY: Gauge "fabricast_tic_records_copy_timestamp_seconds", "When a copy of the records was last reported to be complete, as Unix time; 0 if none was since this process began";
     ROUTER_ACTIVE: Gauge "fabricast_router_active", "1 while this route service is at work, 0 while it waits for the term of another";
-    ROUTER_SETTLED: Gauge "fabricast_router_settled", "1 while the switches hold exactly the tables that the newest records ask for, and the TIC knows every route";
+    ROUTER_SETTLED: Gauge "fabricast_router_settled", "1 while the switches hold exactly the tables that the newest records ask for, and the TIC knows every route and has recorded every choice";
     ROUTER_SEEN_REVISION: Gauge "fabricast_router_seen_revision", "Newest revision of the records taken in";
     ROUTER_ROUTED_REVISION: Gauge "fabricast_router_routed_revision", "Revision that the switches are programmed for";
     ROUTER_ROUTED_GROUPS: Gauge "fabricast_router_routed_groups", "Groups with a hardware route";
