@@ -13621,7 +13621,8 @@ pub struct GetRouteStatusResponse {
     #[prost(string, repeated, tag = "18")]
     pub irregularities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// The switches hold exactly the tables that the TIC's newest records ask for, nothing waits to be
-    /// taken away, packets were walked through the plan of every group, and the TIC knows every route.
+    /// taken away, packets were walked through the plan of every group, and the TIC knows every route
+    /// and has recorded every choice of the engine.
     #[prost(bool, tag = "19")]
     pub settled: bool,
     /// Groups have two trees, of which one may fail.
