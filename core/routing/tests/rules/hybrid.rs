@@ -205,7 +205,7 @@ fn groups_spread_over_the_links_of_midplanes_where_leaves_lack_links() {
         let switch = whole.find_switch(&format!("cn0-leaf{leaf}")).unwrap();
         for port in whole.ports(switch) {
             let Peer::Switch(far) = whole.peer(port) else { continue };
-            let name = whole.switch_name(whole.switch_of(far));
+            let name = whole.switch_description(whole.switch_of(far));
             if !kept.iter().any(|kept| name.ends_with(kept.as_str())) {
                 absent.fail_link(&whole, port);
             }
