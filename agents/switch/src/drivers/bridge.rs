@@ -42,7 +42,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::parts::{failed_links, far_end};
+use super::parts::{failed_links, far_end, out_ports, refusal, tell_failed, write_each};
 use super::{DriverContext, DriverKind, OpenError, for_each};
 use crate::driver::{Driver, DriverError, DriverStream, Written};
 use commands::{Commands, System};
@@ -192,13 +192,9 @@ impl BridgeDriver {
         &self,
         fence: v1::Fence,
         write: v1::SwitchWrite,
-    ) -> Result<u64, v1::SwitchRefusal> {
+    ) -> Result<(), v1::SwitchRefusal> {
         let name = write.switch_name;
-        let refusal = |reason: Reason, message: String| v1::SwitchRefusal {
-            switch_name: name.clone(),
-            reason: reason.text().to_owned(),
-            message,
-        };
+        let refusal = |reason, message| refusal(&name, reason, message);
         let bridge = self.bridges.get(&name);
         let bridge = bridge.ok_or_else(|| refusal(Reason::SwitchDown, "no such bridge".into()))?;
         let mut entries = Entries::new();
@@ -220,8 +216,7 @@ impl BridgeDriver {
                 }
             };
             refusal(reason, error.to_string())
-        })?;
-        Ok(u64::try_from(write.entries.len()).unwrap_or(u64::MAX))
+        })
     }
 
     /// Parts that have failed, of those that belong to a bridge of this agent.
@@ -255,9 +250,7 @@ impl BridgeDriver {
 /// Reads an entry; `None` if it is not one of a bridge.
 fn read_entry(entry: &v1::TableEntry) -> Option<(u16, PortSet)> {
     let color = u16::try_from(entry.color).ok().filter(|_| entry.in_port == 0)?;
-    let ports: Option<PortSet> =
-        entry.out_ports.iter().map(|port| u8::try_from(*port).ok()).collect();
-    Some((color, ports?))
+    Some((color, out_ports(entry)?))
 }
 
 /// A bridge whose ports are followed.
@@ -334,22 +327,11 @@ impl Driver for BridgeDriver {
     ) -> Result<Written, DriverError> {
         self.look_at_all().await; // an alias may have a term
         self.raise_fence(fence, &writes)?;
-        let parts = writes.into_iter().map(|write| {
+        let write = |part: v1::SwitchWrite| {
             let driver = self.clone();
-            tokio::spawn(async move { driver.write(fence, write).await })
-        });
-        let mut written = Written::default();
-        for part in parts.collect::<Vec<_>>() {
-            match part.await {
-                Ok(Ok(entries)) => written.entries += entries,
-                Ok(Err(refusal)) => written.refusals.push(refusal),
-                Err(error) => {
-                    let (fabric, message) = ("bridge".to_owned(), error.to_string());
-                    return Err(DriverError::Unavailable { fabric, message });
-                }
-            }
-        }
-        Ok(written)
+            async move { driver.write(fence, part).await }
+        };
+        write_each("bridge", writes, write).await
     }
 
     async fn list_ports(&self, switch: &str) -> Result<Vec<v1::PortStatus>, DriverError> {
@@ -417,12 +399,7 @@ impl Driver for BridgeDriver {
                     () = sender.closed() => return,
                     changed = changes.changed() => if changed.is_err() { return },
                 }
-                let failed = driver.failed();
-                sender.send_if_modified(|before| {
-                    let is_other = *before != failed;
-                    *before = failed;
-                    is_other
-                });
+                tell_failed(&sender, driver.failed());
             }
         });
         Ok(Box::pin(WatchStream::new(receiver).map(Ok)))

@@ -33,6 +33,7 @@ use tokio::sync::{Mutex, watch};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::WatchStream;
 
+use super::parts::{refusal, tell_failed};
 use super::{DriverContext, DriverKind, OpenError};
 use crate::driver::{Driver, DriverError, DriverStream, Written};
 use packets::{PacketSender, RetryingPort};
@@ -239,11 +240,11 @@ impl Driver for InfinibandDriver {
                     written.entries += u64::try_from(write.entries.len()).unwrap_or(u64::MAX);
                     fences.insert(write.switch_name, fence);
                 }
-                Err(error) => written.refusals.push(v1::SwitchRefusal {
-                    switch_name: write.switch_name,
-                    reason: Reason::SwitchDown.text().to_owned(),
-                    message: error.to_string(),
-                }),
+                Err(error) => {
+                    let message = error.to_string();
+                    let refusal = refusal(&write.switch_name, Reason::SwitchDown, message);
+                    written.refusals.push(refusal);
+                }
             }
         }
         Ok(written)
@@ -321,16 +322,7 @@ impl Driver for InfinibandDriver {
                     () = tokio::time::sleep(driver.config.sweep) => {}
                 }
                 match driver.rediscover().await {
-                    Ok(subnet) => {
-                        let now = subnet.failed();
-                        sender.send_if_modified(|before| {
-                            let changed = *before != now;
-                            if changed {
-                                *before = now;
-                            }
-                            changed
-                        });
-                    }
+                    Ok(subnet) => tell_failed(&sender, subnet.failed()),
                     // The stream ends, and its reader opens another.
                     Err(error) => return tracing::debug!(%error, "subnet not discovered"),
                 }

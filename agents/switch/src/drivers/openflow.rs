@@ -52,6 +52,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::parts::{out_ports, refusal, tell_failed, write_each};
 use super::{DriverContext, DriverKind, OpenError, for_each};
 use crate::driver::{Driver, DriverError, DriverStream, Written};
 use neighbors::Neighbors;
@@ -197,11 +198,7 @@ impl OpenflowDriver {
     }
 
     async fn write(&self, fence: Fence, write: &v1::SwitchWrite) -> Result<(), v1::SwitchRefusal> {
-        let refusal = |reason: Reason, message: String| v1::SwitchRefusal {
-            switch_name: write.switch_name.clone(),
-            reason: reason.text().to_owned(),
-            message,
-        };
+        let refusal = |reason, message| refusal(&write.switch_name, reason, message);
         let down = |state: SwitchState| refusal(Reason::SwitchDown, state.to_string());
         let session = self.switches.session(&write.switch_name).map_err(down)?;
         let mut entries = BTreeMap::new();
@@ -248,9 +245,7 @@ impl OpenflowDriver {
 fn read_entry(entry: &v1::TableEntry, colors: u16) -> Option<(EntryKey, PortSet)> {
     let in_port = u8::try_from(entry.in_port).ok()?;
     let color = u16::try_from(entry.color).ok().filter(|color| *color < colors)?;
-    let out: Option<PortSet> =
-        entry.out_ports.iter().map(|port| u8::try_from(*port).ok()).collect();
-    Some((EntryKey { in_port, color }, out?))
+    Some((EntryKey { in_port, color }, out_ports(entry)?))
 }
 
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
@@ -287,25 +282,11 @@ impl Driver for OpenflowDriver {
         let names = writes.iter().map(|write| write.switch_name.as_str());
         let raised = self.switches.raise_fence(names, fence);
         raised.map_err(|Stale| DriverError::StaleFence { term, generation })?;
-        let parts = writes.into_iter().map(|write| {
+        let write = |part: v1::SwitchWrite| {
             let driver = self.clone();
-            tokio::spawn(async move {
-                let entries = u64::try_from(write.entries.len()).unwrap_or(u64::MAX);
-                driver.write(fence, &write).await.map(|()| entries)
-            })
-        });
-        let mut written = Written::default();
-        for part in parts.collect::<Vec<_>>() {
-            match part.await {
-                Ok(Ok(entries)) => written.entries += entries,
-                Ok(Err(refusal)) => written.refusals.push(refusal),
-                Err(error) => {
-                    let (fabric, message) = ("openflow".to_owned(), error.to_string());
-                    return Err(DriverError::Unavailable { fabric, message });
-                }
-            }
-        }
-        Ok(written)
+            async move { driver.write(fence, &part).await }
+        };
+        write_each("openflow", writes, write).await
     }
 
     async fn list_ports(&self, switch: &str) -> Result<Vec<v1::PortStatus>, DriverError> {
@@ -387,11 +368,7 @@ impl Driver for OpenflowDriver {
         tokio::spawn(async move {
             loop {
                 let (failed, next) = switches.failed(Instant::now());
-                sender.send_if_modified(|before| {
-                    let is_other = *before != failed;
-                    *before = failed;
-                    is_other
-                });
+                tell_failed(&sender, failed);
                 let pause = async {
                     match next {
                         Some(next) => tokio::time::sleep_until(next).await,

@@ -342,7 +342,7 @@ async fn an_older_write_whose_turn_comes_after_a_newer_writer_changes_nothing() 
     let fences = [(6, 9), (7, 1)].map(|(term, generation)| v1::Fence { term, generation });
     world.driver.raise_fence(fences[0], std::slice::from_ref(&late)).unwrap();
     world.driver.raise_fence(fences[1], std::slice::from_ref(&newer)).unwrap();
-    assert_eq!(world.driver.write(fences[1], newer).await, Ok(1));
+    assert_eq!(world.driver.write(fences[1], newer).await, Ok(()));
     let refused = world.driver.write(fences[0], late.clone()).await.unwrap_err();
     assert_eq!(refused.reason, "STALE_FENCE");
     assert!(refused.message.contains("term 6, generation 9"), "{refused:?}");
