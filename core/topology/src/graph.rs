@@ -16,6 +16,8 @@ mod without;
 pub use builder::{BuildError, GraphBuilder};
 pub use endpoint_lookup::{EndpointNameError, is_guid};
 
+use std::collections::BTreeSet;
+
 use crate::ids::{AdapterId, EndpointId, Peer, PortId, SwitchId, dense};
 use endpoint_lookup::LazyLookup;
 use names::NameIndex;
@@ -343,6 +345,21 @@ impl Graph {
             name.to_owned()
         }
     }
+
+    /// Returns all cables by the names of their ends, the same for all graphs that are wired alike:
+    /// `switch:port` in ascending order, or one of these and the name of an endpoint.
+    #[must_use]
+    pub fn cables(&self) -> BTreeSet<[String; 2]> {
+        let end =
+            |port| format!("{}:{}", self.switch_name(self.switch_of(port)), self.port_number(port));
+        let ports = self.switches().flat_map(|switch| self.ports(switch));
+        let cables = ports.filter_map(|port| match self.peer(port) {
+            Peer::None => None,
+            Peer::Endpoint(far) => Some([end(port), self.endpoint_name(far).to_owned()]),
+            Peer::Switch(far) => Some([end(port).min(end(far)), end(port).max(end(far))]),
+        });
+        cables.collect()
+    }
 }
 
 #[cfg(test)]
@@ -390,6 +407,9 @@ pub(crate) mod tests {
         assert_eq!(graph.peer(PortId(2)), Peer::Endpoint(EndpointId(1)));
         assert_eq!(graph.attachment(EndpointId(1)), Some(PortId(2)));
         assert_eq!(graph.peer(PortId(6)), Peer::None);
+        let cables = [["S-0:1", "h0"], ["S-0:2", "S-2:1"], ["S-1:1", "h1"], ["S-1:2", "S-2:2"]];
+        let cables = BTreeSet::from(cables.map(|ends| ends.map(str::to_owned)));
+        assert_eq!(graph.cables(), cables);
     }
 
     #[test]

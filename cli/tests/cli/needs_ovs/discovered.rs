@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use fabricast_topology::{Peer, ibnetdiscover};
+use fabricast_topology::ibnetdiscover;
 
 use super::*;
 
@@ -19,16 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// - `text`: a topology as `ibnetdiscover` prints it.
 fn cables(text: &str) -> Cables {
-    let graph = ibnetdiscover::read(text).expect("a topology");
-    let end =
-        |port| format!("{}:{}", graph.switch_name(graph.switch_of(port)), graph.port_number(port));
-    let ports = graph.switches().flat_map(|switch| graph.ports(switch));
-    let cables = ports.filter_map(|port| match graph.peer(port) {
-        Peer::None => None,
-        Peer::Endpoint(far) => Some([end(port), graph.endpoint_name(far).to_owned()]),
-        Peer::Switch(far) => Some([end(port).min(end(far)), end(port).max(end(far))]),
-    });
-    cables.collect()
+    ibnetdiscover::read(text).expect("a topology").cables()
 }
 
 /// Output of a command; or why there is none, as with a TIC that begins a term.

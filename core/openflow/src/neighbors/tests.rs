@@ -65,19 +65,6 @@ fn seen(graph: &Graph) -> Vec<SeenSwitch> {
     graph.switches().map(switch).collect()
 }
 
-/// Cables by the names of their ends.
-fn cables(graph: &Graph) -> BTreeSet<[String; 2]> {
-    let end =
-        |port| format!("{}:{}", graph.switch_name(graph.switch_of(port)), graph.port_number(port));
-    let ports = graph.switches().flat_map(|switch| graph.ports(switch));
-    let cables = ports.filter_map(|port| match graph.peer(port) {
-        Peer::None => None,
-        Peer::Endpoint(far) => Some([end(port), graph.endpoint_name(far).to_owned()]),
-        Peer::Switch(far) => Some([end(port).min(end(far)), end(port).max(end(far))]),
-    });
-    cables.collect()
-}
-
 fn table(frames: Vec<HeardFrame>) -> NeighborTable {
     let mut table = NeighborTable::default();
     for frame in frames {
@@ -91,7 +78,7 @@ fn a_fabric_is_found_as_it_is() {
     let graph = fabric();
     let table = table(frames(&graph));
     let found = table.graph(&seen(&graph), node).unwrap();
-    assert_eq!(cables(&found), cables(&graph));
+    assert_eq!(found.cables(), graph.cables());
     let names = |graph: &Graph| -> Vec<_> {
         let described = |one| graph.switch_description(one).to_owned();
         graph.switches().map(|one| (graph.switch_name(one).to_owned(), described(one))).collect()
@@ -115,9 +102,9 @@ fn the_halves_that_two_agents_hear_make_the_whole() {
         table(heard).graph(&seen, node).unwrap()
     };
     let (leaves, spines) = (half(true), half(false));
-    assert_eq!(cables(&leaves), cables(&graph), "each cable is heard at both ends");
-    assert_eq!(cables(&leaves.merged(&spines)), cables(&graph));
-    assert_eq!(cables(&spines).len() + 4, cables(&graph).len(), "without the endpoints");
+    assert_eq!(leaves.cables(), graph.cables(), "each cable is heard at both ends");
+    assert_eq!(leaves.merged(&spines).cables(), graph.cables());
+    assert_eq!(spines.cables().len() + 4, graph.cables().len(), "without the endpoints");
 }
 
 #[test]
@@ -125,7 +112,7 @@ fn one_direction_is_a_cable_unless_another_frame_contradicts_it() {
     let graph = fabric();
     let (leaf, spine) = (port(&graph, 0, 3), port(&graph, 2, 1));
     let far = |one: &SwitchPort| frame(leaf, Neighbor::Switch(*one));
-    let links = |table: &NeighborTable| cables(&table.graph(&seen(&graph), node).unwrap()).len();
+    let links = |table: &NeighborTable| table.graph(&seen(&graph), node).unwrap().cables().len();
     let mut one_way = table(vec![far(&spine)]);
     assert_eq!(links(&one_way), 1);
     let other = frame(spine, Neighbor::Switch(port(&graph, 1, 3)));
@@ -141,8 +128,8 @@ fn one_direction_is_a_cable_unless_another_frame_contradicts_it() {
 fn neighbors_are_forgotten_when_they_are_silent_or_their_port_is_down() {
     let graph = fabric();
     let mut table = table(frames(&graph));
-    let all = cables(&graph).len();
-    let count = |table: &NeighborTable| cables(&table.graph(&seen(&graph), node).unwrap()).len();
+    let all = graph.cables().len();
+    let count = |table: &NeighborTable| table.graph(&seen(&graph), node).unwrap().cables().len();
     // All but one cable and one endpoint are heard again.
     let (leaf, spine, host) = (port(&graph, 0, 3), port(&graph, 2, 1), port(&graph, 1, 2));
     let silent = [leaf, spine, host];

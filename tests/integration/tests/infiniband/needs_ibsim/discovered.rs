@@ -1,25 +1,10 @@
 //! The TIC has its topology from what the switch agent finds, and follows what is plugged in later.
 
-use std::collections::BTreeSet;
-
 use fabricast_config::RoutingName;
 use fabricast_integration::{Layout, eventually};
 use fabricast_topology::{Graph, Peer, TableKind};
 
 use crate::World;
-
-/// Cables, each by both ends.
-fn cables(graph: &Graph) -> BTreeSet<[String; 2]> {
-    let end =
-        |port| format!("{}:{}", graph.switch_name(graph.switch_of(port)), graph.port_number(port));
-    let ports = graph.switches().flat_map(|switch| graph.ports(switch));
-    let cables = ports.filter_map(|port| match graph.peer(port) {
-        Peer::None => None,
-        Peer::Endpoint(far) => Some([end(port), graph.endpoint_name(far).to_owned()]),
-        Peer::Switch(far) => Some([end(port).min(end(far)), end(port).max(end(far))]),
-    });
-    cables.collect()
-}
 
 /// The first cable between two switches, by its lower port.
 fn between_switches(graph: &Graph) -> (String, u8) {
@@ -32,10 +17,10 @@ fn between_switches(graph: &Graph) -> (String, u8) {
 async fn what_is_found_is_the_topology_and_grows_when_more_is_plugged_in() {
     let layout = Layout { discovered: true, ..Layout::three_levels() };
     let layout = layout.with_tables(TableKind::PerSwitch);
-    let whole = cables(&layout.graph);
+    let whole = layout.graph.cables();
     let (switch, port) = between_switches(&layout.graph);
     let mut world = World::start_by(RoutingName::Directed, layout, Some((&switch, port))).await;
-    let found = cables(&world.cluster.client.topology().await.unwrap());
+    let found = world.cluster.client.topology().await.unwrap().cables();
     assert_eq!(found.len() + 1, whole.len());
     assert!(found.is_subset(&whole));
     world.form_groups().await;
@@ -45,7 +30,7 @@ async fn what_is_found_is_the_topology_and_grows_when_more_is_plugged_in() {
 
     world.judge.ibsim.relink(&switch, port);
     eventually("the TIC knows the new cable", async || {
-        let now = cables(&client.topology().await?);
+        let now = client.topology().await?.cables();
         if now == whole { Ok(()) } else { Err(format!("{} of {} cables", now.len(), whole.len())) }
     })
     .await;
@@ -63,13 +48,13 @@ async fn what_is_found_is_the_topology_and_grows_when_more_is_plugged_in() {
         if failed.len() == 1 { Ok(()) } else { Err(format!("{failed:?}")) }
     })
     .await;
-    assert_eq!(cables(&client.topology().await.unwrap()), whole);
+    assert_eq!(client.topology().await.unwrap().cables(), whole);
     world.agrees().await;
 
     // An agent that starts while something is missing knows from the TIC that it is.
     world.agent.kill().await;
     world.agent.restart().await;
     world.agrees().await;
-    assert_eq!(cables(&client.topology().await.unwrap()), whole);
+    assert_eq!(client.topology().await.unwrap().cables(), whole);
     assert_eq!(client.failed_elements().await.unwrap().len(), 1);
 }

@@ -26,24 +26,15 @@ fn node(at: usize) -> String {
     format!("S-{:016x}", at + 1)
 }
 
-/// - `name`: node id of a switch.
-fn cables(graph: &Graph, name: impl Fn(&str) -> String) -> Cables {
-    let end = |port| {
-        let switch = graph.switch_name(graph.switch_of(port));
-        format!("{}:{}", name(switch), graph.port_number(port))
-    };
-    let ports = graph.switches().flat_map(|switch| graph.ports(switch));
-    let cables = ports.filter_map(|port| match graph.peer(port) {
-        Peer::None => None,
-        Peer::Endpoint(far) => Some([end(port), graph.endpoint_name(far).to_owned()]),
-        Peer::Switch(far) => Some([end(port).min(end(far)), end(port).max(end(far))]),
-    });
-    cables.collect()
-}
-
 /// Cables of a fabric whose switches have the node ids of their datapath ids.
 fn expected(fabric: &Graph) -> Cables {
-    cables(fabric, |name| node(fabric.find_switch(name).unwrap().index()))
+    let renamed = |end: String| match end.rsplit_once(':') {
+        Some((name, port)) => {
+            format!("{}:{port}", node(fabric.find_switch(name).unwrap().index()))
+        }
+        None => end,
+    };
+    fabric.cables().into_iter().map(|ends| ends.map(renamed)).collect()
 }
 
 impl World {
@@ -68,7 +59,7 @@ impl World {
             loop {
                 self.announce();
                 if let Ok(graph) = driver.discover().await
-                    && cables(&graph, str::to_owned) == *expected
+                    && graph.cables() == *expected
                 {
                     return graph;
                 }
@@ -155,7 +146,7 @@ async fn a_cable_that_leads_elsewhere_than_the_file_has_it_has_failed() {
     for at in 0..3 {
         world.is_live(at, true).await;
     }
-    let whole = cables(&world.fabric, str::to_owned);
+    let whole = world.fabric.cables();
     world.finds(&world.driver, &whole).await;
     // Without ports that are down, only cables elsewhere have failed.
     let failed = || {
