@@ -36,7 +36,7 @@ use fabricast_proto::v1::element::Kind;
 use fabricast_rpc::Reason;
 use fabricast_topology::{Graph, PortId, PortSet};
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::WatchStream;
@@ -49,7 +49,7 @@ use commands::{Commands, System};
 use link::Look;
 use moves::Moves;
 use options::Options;
-use switch::{BridgeSwitch, Entries, Shared, WriteError};
+use switch::{BridgeSwitch, COMMANDS_AT_ONCE, Entries, Shared, WriteError};
 
 pub(super) const KIND: DriverKind = DriverKind { name: "bridge", open };
 
@@ -108,6 +108,7 @@ impl BridgeDriver {
             most_colors: options.colors,
             programs: Arc::clone(&programs),
             changed: changed.clone(),
+            running: Arc::new(Semaphore::new(COMMANDS_AT_ONCE)),
         };
         let bridge = |(name, place): (String, _)| {
             (name.clone(), Arc::new(BridgeSwitch::new(name, place, shared.clone())))

@@ -3,6 +3,7 @@
 //! Each run takes lines and goes on after one that is refused. It ends in bounded time.
 
 use std::fmt;
+use std::io;
 use std::process::{ExitStatus, Output, Stdio};
 use std::time::Duration;
 
@@ -68,10 +69,30 @@ pub(super) struct RefusedLine {
 pub(super) enum CommandError {
     #[error("`{tool}` of iproute2 does not start: {message}")]
     Start { tool: Tool, message: String },
+    #[error("the machine cannot start `{tool}` now: {message}")]
+    NoProcess { tool: Tool, message: String },
     #[error("`{tool}` did not end within {limit:?}")]
     NoAnswer { tool: Tool, limit: Duration },
     #[error("`{tool}` failed: {message}")]
     Failed { tool: Tool, message: String },
+}
+
+impl CommandError {
+    fn of_start(tool: Tool, error: &io::Error) -> Self {
+        let message = error.to_string();
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
+                Self::Start { tool, message }
+            }
+            // It lacks memory, processes or open files, as a busy machine may for a while.
+            _ => Self::NoProcess { tool, message },
+        }
+    }
+
+    /// True if it says nothing about the bridge, only that the machine is busy.
+    pub(super) const fn is_of_busy_machine(&self) -> bool {
+        matches!(self, Self::NoAnswer { .. } | Self::NoProcess { .. })
+    }
 }
 
 /// Runs commands; tests have their own kernel behind it.
@@ -123,7 +144,7 @@ impl Commands for System {
         };
         let output =
             timeout(limit, ran).await.map_err(|_| CommandError::NoAnswer { tool, limit })?;
-        let failed = |error: std::io::Error| error.to_string();
+        let failed = |error: io::Error| error.to_string();
         let answer = output.map_err(failed).and_then(read_output);
         answer.map_err(|message| CommandError::Failed { tool, message })
     }
@@ -177,7 +198,7 @@ fn start(
     }
     command.args(words).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     let started = command.kill_on_drop(true).spawn();
-    started.map_err(|error| CommandError::Start { tool, message: error.to_string() })
+    started.map_err(|error| CommandError::of_start(tool, &error))
 }
 
 /// Reads what a run has printed; or why it failed as a whole.
@@ -259,6 +280,21 @@ mod tests {
         let mut lines = Vec::new();
         each_line(Some(&b"p1: up\n\xff: up\np2: up\n"[..]), |line| lines.push(line)).await;
         assert_eq!(lines, [&b"p1: up"[..], b"\xff: up", b"p2: up"]);
+    }
+
+    #[test]
+    fn a_machine_without_room_for_a_process_says_nothing_about_a_bridge() {
+        let error = |error: io::Error| CommandError::of_start(Tool::Ip, &error);
+        // EAGAIN, ENOMEM, ENFILE and EMFILE of Linux.
+        for code in [11, 12, 23, 24] {
+            let error = error(io::Error::from_raw_os_error(code));
+            assert!(error.is_of_busy_machine(), "{error}");
+        }
+        for kind in [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied] {
+            let error = error(kind.into());
+            assert!(matches!(error, CommandError::Start { .. }), "{error}");
+            assert!(!error.is_of_busy_machine());
+        }
     }
 
     #[tokio::test]

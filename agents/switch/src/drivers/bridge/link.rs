@@ -19,6 +19,8 @@ const QUERIER_INTERVAL: u64 = 86_400_000;
 /// A bridge and those of its ports that are ports of the switch.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Look {
+    /// Number of the interface: another one after the bridge was deleted and made again.
+    pub(super) index: u32,
     pub(super) is_up: bool,
     is_snooping: bool,
     is_querier: bool,
@@ -30,6 +32,18 @@ pub(super) struct Look {
     pub(super) term: u64,
     /// Ports by number.
     pub(super) ports: BTreeMap<u8, PortLook>,
+    /// An interface that the settings have by an alternative name.
+    pub(super) renamed: Option<Renamed>,
+}
+
+/// An interface with an alternative name: `ip` and `bridge` know it by that, and list entries by
+/// its own name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Renamed {
+    /// Name in the settings.
+    pub(super) alternative: String,
+    /// Its own name.
+    pub(super) name: String,
 }
 
 /// A port of a bridge.
@@ -44,7 +58,11 @@ pub(super) struct PortLook {
 
 #[derive(Deserialize)]
 struct Link {
+    #[serde(default)]
+    ifindex: u32,
     ifname: String,
+    #[serde(default)]
+    altnames: Vec<String>,
     #[serde(default)]
     flags: Vec<String>,
     #[serde(default)]
@@ -112,13 +130,21 @@ impl Look {
         let info = info.ok_or_else(|| format!("{} is no bridge", bridge.ifname))?;
         let data: BridgeData =
             serde_json::from_value(info.info_data).map_err(|error| error.to_string())?;
+        let mut renamed = (bridge.ifname != place.bridge)
+            .then(|| Renamed { alternative: place.bridge.clone(), name: bridge.ifname.clone() });
         let mut ports = BTreeMap::new();
         for link in links {
+            let alternative = link.altnames.iter().find(|name| place.number(name).is_some());
+            if let Some(alternative) = alternative {
+                let (alternative, name) = (alternative.clone(), link.ifname.clone());
+                renamed = Some(Renamed { alternative, name });
+            }
             if let Some(number) = place.number(&link.ifname) {
                 ports.insert(number, PortLook::of(number, link)?);
             }
         }
         Ok(Self {
+            index: bridge.ifindex,
             is_up: bridge.flags.iter().any(|flag| flag == "UP"),
             is_snooping: data.mcast_snooping != 0,
             is_querier: data.mcast_querier != 0,
@@ -128,6 +154,7 @@ impl Look {
             most_groups: data.mcast_hash_max,
             term: bridge.ifalias.strip_prefix(TERM_ALIAS).map_or(0, |t| t.parse().unwrap_or(0)),
             ports,
+            renamed,
         })
     }
 
@@ -226,6 +253,7 @@ mod tests {
     fn a_bridge_and_its_ports_are_read() {
         let look = Look::read(PRINTED, &place()).unwrap();
         assert!(look.is_up && !look.has_vlans);
+        assert_eq!((look.index, &look.renamed), (2, &None));
         assert_eq!((look.most_groups, look.term), (4096, 7));
         assert_eq!((look.colors(1024), look.colors(4000)), (1024, 2048));
         assert_eq!([1, 2, 3].map(|port| look.is_live(port)), [true, false, false]);
@@ -269,6 +297,21 @@ mod tests {
             Look::read(&full, &place()).unwrap().preparation(&place()),
             "link set dev br0 type bridge mcast_snooping 1\n"
         );
+    }
+
+    #[test]
+    fn a_name_that_is_never_printed_is_found() {
+        let renamed = |text: &str, place: &Place| {
+            let renamed = Look::read(text, place).unwrap().renamed?;
+            Some((renamed.alternative, renamed.name))
+        };
+        let pair = |alternative: &str, name: &str| Some((alternative.to_owned(), name.to_owned()));
+        let port = PRINTED.replace(r#""ifname":"p2""#, r#""ifname":"eth7","altnames":["x","p2"]"#);
+        assert_eq!(renamed(&port, &place()), pair("p2", "eth7"));
+        let bridge = Place { bridge: "br-storage".to_owned(), ..place() };
+        assert_eq!(renamed(PRINTED, &bridge), pair("br-storage", "br0"));
+        let other = PRINTED.replace(r#""ifname":"p2""#, r#""ifname":"p2","altnames":["x"]"#);
+        assert_eq!(renamed(&other, &place()), None);
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub(super) struct Options {
 pub(super) struct RawBridge {
     /// Node id or description of the switch in the topology.
     pub(super) switch: String,
-    /// Name of the bridge. Default `br0`.
+    /// Name of the bridge; no alternative one, as for the ports. Default `br0`.
     #[serde(default = "bridge")]
     pub(super) bridge: String,
     /// Network namespace of the bridge, as `ip netns` lists it. Left out: that of the agent.

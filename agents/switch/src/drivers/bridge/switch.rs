@@ -11,11 +11,11 @@ use fabricast_proto::v1;
 use fabricast_topology::PortSet;
 use parking_lot::Mutex;
 use thiserror::Error;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::commands::{Answer, CommandError, Commands, Tool};
 use super::database::{Change, Database, Groups};
-use super::link::Look;
+use super::link::{Look, Renamed};
 use super::options::{Addresses, Place};
 
 /// Color by the address of programs.
@@ -26,6 +26,9 @@ pub(super) type Entries = BTreeMap<u16, PortSet>;
 /// Tries to make the entries what they ought to be: a host may join between two commands, and the
 /// kernel then does not take the entry of that port.
 const TRIES: usize = 3;
+/// Most commands of one agent that run at once, however many bridges it has. Each takes some open
+/// files, and a machine that starts hundreds of them answers none in time.
+pub(super) const COMMANDS_AT_ONCE: usize = 16;
 
 /// Why a bridge cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -42,6 +45,8 @@ pub(super) enum Problem {
     Down { place: Place },
     #[error("{place} filters VLANs, and entries are for none")]
     Vlans { place: Place },
+    #[error("{place}: '{alternative}' is an alternative name, put '{name}' in the settings")]
+    Renamed { place: Place, alternative: String, name: String },
     #[error("{place} has room for no color: mcast_hash_max is {most}")]
     NoRoom { place: Place, most: u32 },
 }
@@ -78,6 +83,8 @@ pub(super) struct BridgeSwitch {
     programs: Arc<Mutex<Option<Programs>>>,
     /// Counts changes of ports and of usability, of all bridges.
     changed: watch::Sender<u64>,
+    /// One permit for each command that may run; all bridges share it.
+    running: Arc<Semaphore>,
     /// Locked while entries are changed.
     turn: tokio::sync::Mutex<()>,
     /// Locked during a look, so that of two looks the later one is believed.
@@ -105,11 +112,12 @@ pub(super) struct Shared {
     pub(super) most_colors: u16,
     pub(super) programs: Arc<Mutex<Option<Programs>>>,
     pub(super) changed: watch::Sender<u64>,
+    pub(super) running: Arc<Semaphore>,
 }
 
 impl BridgeSwitch {
     pub(super) fn new(name: String, place: Place, shared: Shared) -> Self {
-        let Shared { commands, addresses, most_colors, programs, changed } = shared;
+        let Shared { commands, addresses, most_colors, programs, changed, running } = shared;
         let look = Err(Problem::Unknown);
         let state = State { look, writer: None, database: None, waiting: 0 };
         Self {
@@ -120,6 +128,7 @@ impl BridgeSwitch {
             most_colors,
             programs,
             changed,
+            running,
             turn: tokio::sync::Mutex::default(),
             looking: tokio::sync::Mutex::default(),
             state: Mutex::new(state),
@@ -184,9 +193,9 @@ impl BridgeSwitch {
         let found = self.look_and_prepare().await;
         let mut state = self.state.lock();
         match (&state.look, &found) {
-            // A machine that is busy says nothing about the bridge.
-            (Ok(_), Err(Problem::Command(CommandError::NoAnswer { .. }))) => {
-                tracing::warn!(switch = self.name, place = %self.place, "bridge not looked at");
+            (Ok(_), Err(Problem::Command(error))) if error.is_of_busy_machine() => {
+                let (place, reason) = (&self.place, error.to_string());
+                tracing::warn!(switch = self.name, %place, reason, "bridge not looked at");
                 return found;
             }
             (Ok(_) | Err(Problem::Unknown), Err(problem)) => {
@@ -198,6 +207,10 @@ impl BridgeSwitch {
                 let most_groups = look.most_groups;
                 let place = &self.place;
                 tracing::info!(switch = self.name, %place, colors, most_groups, "bridge ready");
+            }
+            (Ok(before), Ok(look)) if before.index != look.index => {
+                tracing::warn!(switch = self.name, place = %self.place, "bridge was made again");
+                state.database = None;
             }
             (Ok(_), Ok(_)) | (Err(_), Err(_)) => {}
         }
@@ -221,6 +234,10 @@ impl BridgeSwitch {
         }
         let form = |message| Problem::Form { place: place(), tool: Tool::Ip, message };
         let look = Look::read(&answer.text, &self.place).map_err(form)?;
+        if let Some(Renamed { alternative, name }) = &look.renamed {
+            let (alternative, name) = (alternative.clone(), name.clone());
+            return Err(Problem::Renamed { place: place(), alternative, name });
+        }
         if !look.is_up {
             return Err(Problem::Down { place: place() });
         }
@@ -301,7 +318,7 @@ impl BridgeSwitch {
         let _turn = self.turn.lock().await;
         match self.ready().await {
             Ok(_) => {}
-            Err(Problem::Command(error @ CommandError::NoAnswer { .. })) => {
+            Err(Problem::Command(error)) if error.is_of_busy_machine() => {
                 return Err(error.into());
             }
             Err(_) => return Ok(BTreeSet::new()), // nothing is led by it
@@ -436,6 +453,7 @@ impl BridgeSwitch {
     }
 
     async fn run(&self, tool: Tool, lines: &str) -> Result<Answer, CommandError> {
+        let _permit = self.running.acquire().await; // it is never closed
         self.commands.run(tool, self.namespace(), lines).await
     }
 

@@ -427,18 +427,55 @@ async fn a_machine_that_is_busy_makes_no_switch_fail() {
     let world = World::new();
     let mut failures = world.failures().await;
     fails(&mut failures, &[]).await;
-    world.kernel.habits.lock().is_silent = true;
-    let written = world.writes(1, &[(0, 1, &[1])]).await;
-    let (reason, message) = refusal(&written);
-    assert_eq!(reason, "SWITCH_DOWN");
-    assert!(message.contains("did not end within"), "{message}");
-    assert_eq!(world.driver.failed(), []);
-    let listed = world.driver.list_switches().await.unwrap();
-    assert!(listed.iter().all(|switch| switch.live), "{listed:?}");
-    let ports = world.driver.list_ports(&world.names[0]).await.unwrap();
-    assert!(ports.iter().all(|port| port.live), "{ports:?}");
-    world.kernel.habits.lock().is_silent = false;
+    for (is_silent, why) in [(true, "did not end within"), (false, "cannot start `")] {
+        {
+            let mut habits = world.kernel.habits.lock();
+            (habits.is_silent, habits.has_no_process) = (is_silent, !is_silent);
+        }
+        let written = world.writes(1, &[(0, 1, &[1])]).await;
+        let (reason, message) = refusal(&written);
+        assert_eq!(reason, "SWITCH_DOWN");
+        assert!(message.contains(why), "{message}");
+        assert_eq!(world.driver.failed(), []);
+        let listed = world.driver.list_switches().await.unwrap();
+        assert!(listed.iter().all(|switch| switch.live), "{listed:?}");
+        let ports = world.driver.list_ports(&world.names[0]).await.unwrap();
+        assert!(ports.iter().all(|port| port.live), "{ports:?}");
+    }
+    *world.kernel.habits.lock() = <_>::default();
     assert_eq!(world.writes(2, &[(0, 1, &[1])]).await.refusals, []);
+}
+
+#[tokio::test]
+async fn a_few_commands_run_at_once_for_many_bridges() {
+    let spec = "kind = 'leaf-spine'\nleaves = 20\nspines = 1\nendpoints_per_leaf = 1\n";
+    let fabric = Arc::new(TopologySpec::parse(spec).unwrap().generate().unwrap());
+    let kernel = Arc::new(Kernel::default());
+    for (number, switch) in (0..).zip(fabric.switches()) {
+        kernel.replace(&format!("n{number}"), Some(Model::new(fabric.ports(switch).len())));
+    }
+    kernel.habits.lock().is_slow = true;
+    let driver = start(&fabric, &kernel, "");
+    let listed = driver.list_switches().await.unwrap();
+    assert_eq!(listed.iter().filter(|switch| switch.live).count(), 21);
+    assert_eq!(kernel.running.lock().1, COMMANDS_AT_ONCE);
+}
+
+#[tokio::test]
+async fn a_bridge_that_was_made_again_is_not_taken_for_the_old_one() {
+    let world = World::new();
+    world.writes(1, &[(0, 1, &[1]), (1, 1, &[1])]).await;
+    let used = async || {
+        let listed = world.driver.list_switches().await.unwrap();
+        let used =
+            |name: &String| listed.iter().find(|one| one.name == *name).unwrap().used_entries;
+        [&world.names[0], &world.names[1]].map(used)
+    };
+    assert_eq!(used().await, [1, 1]);
+    world.kernel.replace("n0", Some(Model::new(3)));
+    assert_eq!(used().await, [0, 1]);
+    assert_eq!(world.writes(2, &[(0, 1, &[2])]).await.refusals, []);
+    assert_eq!(world.table(0).await, [(1, vec![2])]);
 }
 
 #[tokio::test]

@@ -12,6 +12,8 @@ use super::super::commands::{Answer, CommandError, Commands, RefusedLine, Tool};
 /// State of the only bridge of a namespace, br0.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
+    /// Number of the interface, given when it is put in.
+    index: u32,
     pub(super) is_up: bool,
     pub(super) is_snooping: bool,
     pub(super) is_querier: bool,
@@ -32,6 +34,7 @@ impl Model {
     pub(super) fn new(ports: usize) -> Self {
         let ports: BTreeMap<_, _> = (1..=ports).map(|port| (format!("p{port}"), true)).collect();
         Self {
+            index: 0,
             is_up: true,
             is_snooping: true,
             is_querier: false,
@@ -70,9 +73,9 @@ impl Model {
                 self.intervals[0],
                 self.intervals[1]
             );
-            let (alias, info) = (&self.alias, kind(&data));
+            let (index, alias, info) = (self.index, &self.alias, kind(&data));
             let head = format!("\"ifname\":\"br0\",\"flags\":[{flags}],\"ifalias\":\"{alias}\"");
-            let _ = writeln!(text, "[{{{head},{info}}}]");
+            let _ = writeln!(text, "[{{\"ifindex\":{index},{head},{info}}}]");
             return Ok(());
         }
         let port = |(name, live): (&String, &bool)| {
@@ -143,6 +146,10 @@ impl Model {
 pub(super) struct Habits {
     /// Nothing is answered.
     pub(super) is_silent: bool,
+    /// No process can be started.
+    pub(super) has_no_process: bool,
+    /// Others come to run meanwhile.
+    pub(super) is_slow: bool,
     /// Entries of this interface are refused.
     pub(super) refused: Option<String>,
     /// Entries of this interface are confirmed, and not kept.
@@ -158,7 +165,11 @@ pub(super) struct Kernel {
     pub(super) habits: Mutex<Habits>,
     /// Lines that changed entries, with the namespace before them.
     pub(super) changes: Mutex<Vec<String>>,
+    /// Commands that run, and the most that have run at once.
+    pub(super) running: Mutex<(usize, usize)>,
     changed: Notify,
+    /// Number of the last interface.
+    made: Mutex<u32>,
 }
 
 impl Kernel {
@@ -172,7 +183,11 @@ impl Kernel {
     pub(super) fn replace(&self, namespace: &str, model: Option<Model>) {
         let mut bridges = self.bridges.lock();
         match model {
-            Some(model) => drop(bridges.insert(namespace.to_owned(), model)),
+            Some(model) => {
+                let mut made = self.made.lock();
+                *made += 1;
+                bridges.insert(namespace.to_owned(), Model { index: *made, ..model });
+            }
             None => drop(bridges.remove(namespace)),
         }
         drop(bridges);
@@ -230,6 +245,17 @@ impl Commands for Kernel {
         if self.habits.lock().is_silent {
             return Err(CommandError::NoAnswer { tool, limit: Duration::ZERO });
         }
+        if self.habits.lock().has_no_process {
+            return Err(CommandError::NoProcess { tool, message: "no room".to_owned() });
+        }
+        {
+            let mut running = self.running.lock();
+            running.0 += 1;
+            running.1 = running.1.max(running.0);
+        }
+        if self.habits.lock().is_slow {
+            tokio::task::yield_now().await;
+        }
         let mut answer = Answer::default();
         for (number, line) in (1..).zip(lines.lines()) {
             let of_tool = if tool == Tool::Ip { "link " } else { "mdb " };
@@ -239,6 +265,7 @@ impl Commands for Kernel {
                 answer.refused.push(RefusedLine { line: number, message });
             }
         }
+        self.running.lock().0 -= 1;
         Ok(answer)
     }
 
