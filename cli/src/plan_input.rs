@@ -6,9 +6,9 @@ use std::sync::Arc;
 use anyhow::Context;
 use fabricast_routing::formats::GroupRecord;
 use fabricast_routing::{
-    Advice, BuildError, EngineKind, EngineOptions, GroupSource, MAX_COLORS, MergePartner,
-    MergePolicy, MgidSpace, PatternGroup, PatternMaker, PortLoads, RootScope, Routed, Scenario,
-    ScenarioError, advise, refused_options,
+    Advice, BuildError, ChosenEngine, EngineKind, EngineOptions, GroupSource, MAX_COLORS,
+    MergePartner, MergePolicy, MgidSpace, PatternGroup, PatternMaker, PortLoads, RootScope, Routed,
+    Scenario, ScenarioError, choose_engine, refused_options,
 };
 use fabricast_topology::{FatTree, TableKind};
 
@@ -91,9 +91,10 @@ impl PlanInput {
         Ok(Self { topology, fat_tree, kind, options, loads, groups })
     }
 
-    /// Takes the engine of least cost for tables of this size, and says why.
+    /// Takes the engine of least cost for tables of this size, and says why. It fails only if no
+    /// engine can route the groups.
     ///
-    /// - `budget`: as for [`advise`].
+    /// - `budget`: as for [`choose_engine`].
     ///
     /// # Errors
     ///
@@ -103,12 +104,11 @@ impl PlanInput {
         colors: u16,
         budget: u64,
     ) -> Result<Vec<Advice>, Failure> {
-        let scenario = self.scenario();
-        let failure = |error| self.failure(error);
-        let routed = scenario.route(colors).map_err(failure)?;
-        let advice = advise(&scenario, colors, &*routed.engine, budget).map_err(failure)?;
-        let best = advice.iter().find_map(Advice::best_engine).unwrap_or(scenario.kind);
-        let Scenario { kind, options, .. } = scenario.with_engine(best);
+        // MR4LMS may be there in place of an engine with other options.
+        let scenario = self.scenario().with_engine(self.kind);
+        let chosen = choose_engine(&scenario, colors, budget);
+        let ChosenEngine { engine, advice } = chosen.map_err(|error| self.failure(error))?;
+        let Scenario { kind, options, .. } = scenario.with_engine(engine);
         (self.kind, self.options) = (kind, options);
         Ok(advice)
     }

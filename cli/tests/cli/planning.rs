@@ -243,11 +243,24 @@ fn the_engine_of_least_cost_is_named_with_the_reason() {
     }
     let torus = ["capacity", "advise", "--topology", "torus.toml", "--pattern", "3x3"];
     assert_eq!(sandbox.json(&torus)["engine"], "mr4lms");
+    let dynamic = ["--engine", "c-mr4lms-dynamic", "--root-scope", "tn"];
+    assert_eq!(sandbox.json(&[&torus[..], &dynamic].concat())["engine"], "mr4lms");
     sandbox
         .run(&["capacity", "advise", "--topology", "demo"])
         .refused(2, "--groups <FILE>|--pattern");
     sandbox.run(&[&torus[..], &["--within", "soon"]].concat()).refused(2, "--within");
     sandbox.run(&["route", "explain", "a", "--best-engine"]).refused(2, "--topology");
+    let explain = ["route", "explain", "x/0/0", "--topology", "demo", "--pattern", "64x32"];
+    for limit in [&["--within", "1s"][..], &["--compare"]] {
+        sandbox.run(&[&explain[..], limit].concat()).refused(2, "--best-engine");
+    }
+    // One entry is too few for the two layers of the pattern, unless the engine has none.
+    let one = ["--topology", "demo", "--pattern", "64x32", "--colors", "1"];
+    let found = sandbox.json(&[&["capacity", "advise"], &one[..]].concat());
+    assert_eq!(found["engine"], "mr4lms", "{found}");
+    let impossible = &found["advice"][0];
+    assert_eq!(impossible["kind"], "impossible", "{found}");
+    assert_eq!(impossible["engine"], "c-mr4lms-fixed", "{found}");
 }
 
 #[test]

@@ -75,6 +75,15 @@ pub struct BestEngine {
     pub tried: Vec<EngineKind>,
 }
 
+/// The engine to take, and the advice that says why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChosenEngine {
+    /// The engine of least cost, or the only one that was tried and can route the groups.
+    pub engine: EngineKind,
+    /// Advice on the scenario, or on the first engine that can take the place of its own.
+    pub advice: Vec<Advice>,
+}
+
 /// Two engines on the same groups.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
@@ -166,6 +175,50 @@ pub fn advise(
     }
     advice.extend(best(&tried).map(Advice::Best));
     Ok(advice)
+}
+
+/// Chooses the engine of least cost. If the engine of the scenario cannot route the groups, the
+/// first other one that can takes its place; that one is tried however small the budget.
+///
+/// - `budget`, cost: as for [`advise`].
+///
+/// # Errors
+///
+/// The [`ScenarioError`] of the scenario's own engine, if no other can route the groups either.
+pub fn choose_engine(
+    scenario: &Scenario<'_>,
+    colors: u16,
+    budget: u64,
+) -> Result<ChosenEngine, ScenarioError> {
+    let asked = scenario.kind;
+    let why = match scenario.route(colors) {
+        Ok(routed) => return chosen(scenario, colors, &*routed.engine, budget),
+        Err(why) => why,
+    };
+    for other in alternatives(scenario) {
+        let replaced = scenario.with_engine(other);
+        let Ok(routed) = replaced.route(colors) else { continue };
+        let mut found = chosen(&replaced, colors, &*routed.engine, budget)?;
+        let is_told =
+            |one: &Advice| matches!(one, Advice::Impossible { engine, .. } if *engine == asked);
+        if !found.advice.iter().any(is_told) {
+            found.advice.insert(0, Advice::Impossible { engine: asked, why });
+        }
+        return Ok(found);
+    }
+    Err(why)
+}
+
+/// Chooses among the engine of a scenario that is routed, and the others.
+fn chosen(
+    scenario: &Scenario<'_>,
+    colors: u16,
+    routed: &dyn RoutingEngine,
+    budget: u64,
+) -> Result<ChosenEngine, ScenarioError> {
+    let advice = advise(scenario, colors, routed, budget)?;
+    let best = advice.iter().find_map(Advice::best_engine);
+    Ok(ChosenEngine { engine: best.unwrap_or(scenario.kind), advice })
 }
 
 /// Finds the engine of least cost, if there is a choice. The first of equals wins.

@@ -39,7 +39,8 @@ mod up_down;
 pub mod verify;
 
 pub use advice::{
-    Advice, BestEngine, Comparison, Estimate, HYBRID_SPEED, PerSwitchPromise, Preference, advise,
+    Advice, BestEngine, ChosenEngine, Comparison, Estimate, HYBRID_SPEED, PerSwitchPromise,
+    Preference, advise, choose_engine,
 };
 pub use allocator::{
     AllocatorError, BatchGroup, BatchMgid, Choice, LayerHint, MgidAllocator, MgidPlanner, Wanted,

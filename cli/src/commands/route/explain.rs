@@ -1,7 +1,7 @@
 //! `fabricast route explain --topology`: why a group would be routed as it would be, with no
 //! control plane.
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use fabricast_routing::{
     ExplainedRoute, ExplainedTree, Explanation, MAX_COLORS, Meeting, OtherSize, Routed,
     at_other_size, explain,
@@ -105,6 +105,9 @@ struct OneMore {
 
 /// Options of `route explain`.
 #[derive(Debug, Args)]
+#[command(group(
+    ArgGroup::new("comparing").args(["compare", "within"]).multiple(true).requires("best_engine")
+))]
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub(super) group: GroupNameArgs,

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use fabricast_routing::formats::GroupRecord;
 use fabricast_routing::{
     Advice, Change, Comparison, EngineKind, EngineOptions, GroupSource, Metrics, PerSwitchPromise,
-    Preference, Routed, RoutingEngine, Scenario, advise, build_engine, metrics,
+    Preference, RootScope, Routed, RoutingEngine, Scenario, advise, build_engine, choose_engine,
+    metrics,
 };
 use fabricast_topology::{EndpointId, Mgid, TableKind};
 use proptest::prelude::*;
@@ -207,6 +208,31 @@ fn per_switch_tables_turn_entries_into_trees_and_switches_into_reasons_to_merge(
     let hybrid =
         |one: &Advice| measured(one).is_some_and(|one| one.other == EngineKind::CMr4lmsHybrid);
     assert!(hybrid(&found[1]), "{found:?}");
+}
+
+#[test]
+fn an_engine_that_cannot_route_the_groups_is_replaced_and_that_is_told() {
+    let fabric = Fabric::new(FABRICS[0]);
+    let groups = sets(&[&[0, 1], &[3, 4], &[2, 5], &[6, 7], &[9]]);
+    let usual = EngineOptions::new(1, TableKind::PerSwitch);
+    let scenario = |kind, options| fabric.scenario(kind, options, GroupSource::Listed(&groups));
+    let fixed = scenario(EngineKind::CMr4lmsFixed, usual);
+    let whole = EngineOptions { root_scope: Some(RootScope::TnGroup), ..usual };
+    let twice = EngineOptions { fault_tolerant: true, ..usual };
+    for (kind, options) in [(EngineKind::CMr4lmsDynamic, whole), (EngineKind::Mr4lms, twice)] {
+        let asked = scenario(kind, options);
+        let why = asked.route(2).expect_err("it cannot be built");
+        let chosen = choose_engine(&asked, 2, u64::MAX).expect("others can");
+        let impossible: Vec<_> =
+            chosen.advice.iter().filter(|one| matches!(one, Advice::Impossible { .. })).collect();
+        assert_eq!(impossible, [&Advice::Impossible { engine: kind, why }]);
+        let other = choose_engine(&asked.with_engine(EngineKind::CMr4lmsFixed), 2, u64::MAX);
+        assert_eq!(chosen.engine, other.expect("it can").engine);
+    }
+    // Where none can, the error is that of the engine that was asked for.
+    let none = Scenario { options: twice, ..fixed };
+    let why = none.route(1).expect_err("a pair of trees needs two entries");
+    assert_eq!(choose_engine(&none, 1, u64::MAX), Err(why));
 }
 
 /// Engines that only serve as a comparison get no advice.
