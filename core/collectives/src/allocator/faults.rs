@@ -3,7 +3,7 @@
 //! A change may concern thousands of collectives, so they can follow it in pieces. Each gives back
 //! its own entries and takes others at once, so that AGG-5 holds after every piece.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use fabricast_topology::Faults;
@@ -29,14 +29,13 @@ pub struct FaultChanges {
     pub other_reasons: Vec<CollectiveId>,
 }
 
-/// The collectives that have yet to follow a change of faults.
+/// The collectives that have yet to follow a change of faults. It tells nothing of those that have
+/// followed it: after a restart, or when pieces are undone, all follow it again.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Following {
     round: Round,
     /// The last collective that was looked at in this round.
     after: Option<CollectiveId>,
-    /// Collectives that have lost their switch tree and got no other.
-    lost: BTreeSet<CollectiveId>,
 }
 
 /// The collectives that get new trees: in order of their ids, round by round.
@@ -61,9 +60,10 @@ enum Kind {
 impl Allocator {
     /// Takes what has failed, instead of what had, and finds new trees (AGG-7).
     ///
-    /// Trees that nothing failed on stay. Collectives that lacked a switch tree for want of entries
-    /// or of a switch above their members try again, in order of their ids, after those whose trees
-    /// were hit. One that demanded a switch tree runs on adapter trees when there is none left.
+    /// Trees that nothing failed on stay. Collectives that lacked a switch tree for want of entries,
+    /// by their quota, or for want of a switch above their members try again, in order of their ids,
+    /// after those whose trees were hit. One that demanded a switch tree runs on adapter trees when
+    /// there is none left.
     ///
     /// Cost: O(processes, and switches in trees) to find what is hit, and an allocation for each of
     /// those.
@@ -113,21 +113,16 @@ impl Allocator {
             self.work += checked(collective).div_ceil(CHECKED_AT_ONCE);
             let follows = match following.round {
                 Round::Hit => !stands(&self.fabric, collective),
-                Round::Waiting => waits(collective) || following.lost.contains(&id),
+                Round::Waiting => waits(collective),
             };
             if !follows {
                 continue;
             }
-            let had_tree = collective.service.switch_tree().is_some();
             match self.serve_again(id) {
                 // That its reason is another one is the smaller change.
                 Some(kind @ Kind::OtherReason) => _ = kinds.entry(id).or_insert(kind),
                 Some(kind) => _ = kinds.insert(id, kind),
                 None => {}
-            }
-            let has_tree = |one: &Collective| one.service.switch_tree().is_some();
-            if had_tree && !self.collectives.get(&id).is_some_and(has_tree) {
-                following.lost.insert(id);
             }
         }
         self.following = Some(following);
@@ -199,12 +194,14 @@ fn stands(fabric: &Fabric, collective: &Collective) -> bool {
     }
 }
 
-/// Returns whether a collective tries again to get a tree with every change of faults.
+/// Returns whether a collective tries again to get a tree with every change of faults: it may have
+/// lost its own to this change, and what kept it from another one may have passed.
 fn waits(collective: &Collective) -> bool {
     match &collective.service {
-        Service::Adapters { why: Fallback::NoCommonSwitch | Fallback::NoEntries { .. } }
+        Service::Adapters {
+            why: Fallback::NoCommonSwitch | Fallback::NoEntries { .. } | Fallback::Quota { .. },
+        }
         | Service::Suspended { .. } => true,
-        Service::Adapters { why: Fallback::Slower | Fallback::Quota { .. } }
-        | Service::Switches { .. } => false,
+        Service::Adapters { why: Fallback::Slower } | Service::Switches { .. } => false,
     }
 }

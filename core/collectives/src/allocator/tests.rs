@@ -347,6 +347,38 @@ fn what_a_collective_gives_back_later_serves_one_that_lost_its_tree_before() {
     assert!(root(&allocator).is_some());
 }
 
+/// A tenant of two trees may have one only, loses one, and gives the other back later.
+#[test]
+fn a_tree_lost_by_a_quota_is_tried_again_also_after_a_restart_or_an_undone_piece() {
+    let mut allocator = Allocator::new(fabric(SMALL), settings(4, 8));
+    let tenant = Holder::Tenant(TenantId(0));
+    let (first, second) = (CollectiveId(0), CollectiveId(1));
+    allocator.allocate(request(0, &[0, 4])).unwrap();
+    allocator.allocate(request(1, &[0, 5])).unwrap();
+    allocator.set_quota(tenant, Quota { entries: Some(1), ..Quota::default() });
+    let mut faults = Faults::new();
+    faults.fail_endpoint(EndpointId(5));
+    let (_, tree) = allocator.collective(first).unwrap().service.switch_tree().unwrap();
+    faults.fail_switch(tree.kept[0].switch);
+    allocator.record_changes();
+    allocator.begin_faults(faults.clone());
+    assert_eq!(allocator.follow_faults(1).to_adapters, [first]);
+    let Service::Adapters { why } = allocator.collective(first).unwrap().service else {
+        panic!("the other tree has the tenant's entry")
+    };
+    assert!(matches!(why, Fallback::Quota { .. }), "{why}");
+    allocator.record_changes(); // the piece is durable
+    let state = allocator.state();
+    let expected =
+        FaultChanges { new_trees: vec![first], suspended: vec![second], ..FaultChanges::default() };
+    assert_eq!(allocator.follow_faults(usize::MAX), expected);
+    allocator.undo_changes();
+    assert_eq!(allocator.state(), state);
+    assert_eq!(allocator.follow_faults(usize::MAX), expected);
+    let mut restarted = Allocator::restore(fabric(SMALL), settings(4, 8), state).unwrap();
+    assert_eq!(restarted.set_faults(faults), expected);
+}
+
 #[test]
 fn holders_are_known_as_long_as_they_have_something() {
     let mut allocator = Allocator::new(fabric(SMALL), settings(4, 8));
