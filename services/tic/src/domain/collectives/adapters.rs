@@ -5,7 +5,8 @@
 //! choice is in the record of the collective, so that every TIC builds the same tree from it.
 //!
 //! Invariants
-//! - AGG-11: new constants change no adapter tree that a collective has.
+//! - AGG-11: new constants, or another limit on children, change no adapter tree that a collective
+//!   has.
 
 use fabricast_collectives::{
     AdapterCost, AdapterShape, CostParameters, Fabric, NestingSizes, Request, TreeId,
@@ -48,6 +49,8 @@ pub(super) struct AdapterChoice {
 pub(super) struct AdapterPlan {
     pub(super) tree: TreeId,
     pub(super) choice: AdapterChoice,
+    /// Most children of a node, as the settings had it when the tree was chosen.
+    pub(super) most_children: u32,
 }
 
 impl AdapterConstants {

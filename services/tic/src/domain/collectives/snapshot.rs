@@ -39,8 +39,6 @@ pub(super) struct SnapshotParts {
     pub(super) members: Arc<[Member]>,
     pub(super) collective: Collective,
     pub(super) adapters: Option<AdapterPlan>,
-    /// Most children of an adapter.
-    pub(super) adapter_children: u32,
     /// The fabric as it is without faults.
     pub(super) fabric: Arc<Fabric>,
 }
@@ -106,13 +104,13 @@ impl CollectiveSnapshot {
         }
     }
 
-    /// The adapter tree: the same every time, whatever has failed.
+    /// The adapter tree: the same every time, whatever has failed and whatever the settings are.
     fn build_adapter_tree(&self) -> Option<v1::AggregationTree> {
-        let SnapshotParts { collective, adapters, adapter_children, fabric, .. } = &self.parts;
-        let AdapterPlan { tree, choice } = (*adapters)?;
+        let SnapshotParts { collective, adapters, fabric, .. } = &self.parts;
+        let AdapterPlan { tree, choice, most_children } = (*adapters)?;
         let members = &collective.request.members;
         let nesting = Nesting::of_fabric(fabric, members).ok()?;
-        let adapters = AdapterTree::of_shape(&nesting, choice.shape, *adapter_children).ok()?;
+        let adapters = AdapterTree::of_shape(&nesting, choice.shape, most_children).ok()?;
         wire::tree(fabric.graph(), tree.0, &adapters.entries(tree.0, members))
     }
 }

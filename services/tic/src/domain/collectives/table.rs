@@ -210,10 +210,15 @@ impl CollectiveTable {
 
     /// Chooses an adapter tree under a new number. Readers compute it: the same every time.
     fn plan_adapters(&mut self, id: CollectiveId) -> Option<AdapterPlan> {
-        let most = self.allocator.settings().limits.adapter_children;
+        let most_children = self.adapter_children();
         let request = &self.allocator.collective(id)?.request;
-        let choice = self.constants.choose(&self.intact, request, most)?;
-        Some(AdapterPlan { tree: self.allocator.number_tree(), choice })
+        let choice = self.constants.choose(&self.intact, request, most_children)?;
+        Some(AdapterPlan { tree: self.allocator.number_tree(), choice, most_children })
+    }
+
+    /// Most children of a node of a new adapter tree.
+    fn adapter_children(&self) -> u32 {
+        self.allocator.settings().limits.adapter_children
     }
 
     /// The choice that earlier versions made, which did not record it: always hierarchical, by the
@@ -439,7 +444,6 @@ impl CollectiveTable {
             listed,
             members: Arc::clone(&item.members),
             adapters: item.adapters,
-            adapter_children: self.allocator.settings().limits.adapter_children,
             fabric: Arc::clone(&self.intact),
             collective,
         })
@@ -457,6 +461,7 @@ impl CollectiveTable {
             members: Cow::Borrowed(&*item.members),
             adapter_tree: item.adapters.map(|plan| plan.tree),
             adapter_choice: item.adapters.map(|plan| plan.choice),
+            adapter_children: item.adapters.map(|plan| plan.most_children),
             collective: Cow::Borrowed(self.allocator.collective(item.id)?),
             requested: item.requested,
         }))

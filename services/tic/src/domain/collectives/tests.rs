@@ -1,6 +1,6 @@
 //! The stored texts, and the cost of decisions.
 
-use fabricast_collectives::{Operation, Quota};
+use fabricast_collectives::{Limits as TreeLimits, Operation, Quota};
 use fabricast_groups::directory::Limits;
 use fabricast_groups::ids::{Epoch, Gn, Moment, Pn, Revision};
 use fabricast_groups::names::{EndpointName, GroupName, NodeName, ProcessName};
@@ -519,6 +519,37 @@ fn an_adapter_tree_stays_as_it_is_under_new_constants() {
     assert_ne!(create_on_adapters(&mut other, "new", 8), default, "it knows what was measured");
 }
 
+/// AGG-11.
+#[test]
+fn an_adapter_tree_stays_as_it_is_under_another_limit_on_children() {
+    let mut allocations = on_adapters(None, Texts::new());
+    create_on_adapters(&mut allocations, "old", 8);
+    let narrow = |texts: &Texts| {
+        let limits = TreeLimits { adapter_children: 3, ..TreeLimits::default() };
+        started(Settings { entries: 0, limits, ..Settings::default() }, None, "one", texts.clone())
+    };
+    let tree = |allocations: &CollectiveAllocations, name: &str| {
+        let tree = allocations.publisher.newest().collectives[name].whole().adapter_tree.clone();
+        tree.expect("it runs on adapters")
+    };
+    let widest = |tree: &v1::AggregationTree| {
+        tree.entries.iter().map(|entry| entry.children.len()).max().expect("it has entries")
+    };
+    let old = tree(&allocations, "old");
+    assert!(widest(&old) > 3, "{old:?}");
+    let mut loaded = narrow(&allocations.durable);
+    assert_eq!(tree(&loaded, "old"), old);
+    create_on_adapters(&mut loaded, "new", 8);
+    assert!(widest(&tree(&loaded, "new")) <= 3);
+    // Records of earlier versions do not name the limit.
+    let key = format!("{COLLECTIVE}old");
+    let mut durable = allocations.durable.clone();
+    let mut record: serde_json::Value = serde_json::from_str(&durable[&key]).unwrap();
+    record.as_object_mut().unwrap().remove("adapter_children").unwrap();
+    durable.insert(key, Arc::from(record.to_string()));
+    assert!(widest(&tree(&narrow(&durable), "old")) <= 3);
+}
+
 #[test]
 fn an_adapter_tree_of_an_earlier_version_is_that_of_its_record() {
     let mut allocations = on_adapters(None, Texts::new());
@@ -527,7 +558,9 @@ fn an_adapter_tree_of_an_earlier_version_is_that_of_its_record() {
     let key = format!("{COLLECTIVE}a");
     let mut durable = allocations.durable.clone();
     let mut record: serde_json::Value = serde_json::from_str(&durable[&key]).unwrap();
-    record.as_object_mut().unwrap().remove("adapter_choice").unwrap();
+    for key in ["adapter_choice", "adapter_children"] {
+        record.as_object_mut().unwrap().remove(key).unwrap();
+    }
     durable.insert(key.clone(), Arc::from(record.to_string()));
     text::check(&key, &durable[&key]).expect("the key is known").unwrap();
     let mut loaded = on_adapters(None, durable);

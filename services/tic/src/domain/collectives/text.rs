@@ -50,6 +50,10 @@ pub(super) struct Record<'a> {
     /// Shape of that tree; `None` in records of earlier versions, which computed it again, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) adapter_choice: Option<AdapterChoice>,
+    /// Most children of a node of that tree; `None` in records of earlier versions, which took the
+    /// limit of the settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) adapter_children: Option<u32>,
     /// Switches and endpoints are numbers of the topology that the ledger names.
     pub(super) collective: Cow<'a, Collective>,
     /// True if a member asked for it.

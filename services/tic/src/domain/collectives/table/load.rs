@@ -143,7 +143,7 @@ fn reserve_again(table: &mut CollectiveTable, reservations: Vec<ReservationRecor
 
 /// Adds a stored collective.
 fn add(table: &mut CollectiveTable, record: Record<'static>, restored: bool) {
-    let Record { adapter_tree, adapter_choice, requested, .. } = record;
+    let Record { adapter_tree, adapter_choice, adapter_children, requested, .. } = record;
     let Record { name, group, gn, tenant, job, members, collective, .. } = record;
     let id = collective.request.id;
     if !restored {
@@ -182,7 +182,8 @@ fn add(table: &mut CollectiveTable, record: Record<'static>, restored: bool) {
     match adapter_tree.filter(|_| restored) {
         Some(tree) => {
             let choice = adapter_choice.or_else(|| table.earlier_choice(id));
-            let plan = choice.map(|choice| AdapterPlan { tree, choice });
+            let most_children = adapter_children.unwrap_or_else(|| table.adapter_children());
+            let plan = choice.map(|choice| AdapterPlan { tree, choice, most_children });
             table.items.get_mut(&*name).expect("it was just put there").adapters = plan;
         }
         None => table.choose_adapters(&name),
