@@ -149,12 +149,16 @@ fn k_ary_levels(processes: u32, width: u32, links: u32) -> Vec<Level> {
 }
 
 fn nomial_levels(parts: u32, width: u32, links: u32) -> impl Iterator<Item = Level> {
+    nomial_children(parts, width).map(move |(_below, children)| Level { links, children })
+}
+
+/// Returns the levels of a k-nomial tree, from the lowest: nodes of a whole tree of the levels
+/// below, and the most children that a node has on the level.
+pub(crate) fn nomial_children(parts: u32, width: u32) -> impl Iterator<Item = (u32, u32)> {
     let width = width.max(2);
     let powers = successors(Some(1_u32), move |below| Some(below.saturating_mul(width)));
-    powers.take_while(move |below| *below < parts).map(move |below| {
-        let children = (width - 1).min((parts - 1) / below);
-        Level { links, children }
-    })
+    let powers = powers.take_while(move |below| *below < parts);
+    powers.map(move |below| (below, (width - 1).min((parts - 1) / below)))
 }
 
 #[cfg(test)]
@@ -167,17 +171,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::cost::AGENTS;
     use crate::fabric::Fabric;
-
-    /// As agents on one machine measure them: a path and a child take much longer than a byte.
-    const AGENTS: CostParameters = CostParameters {
-        path_links: 4.0,
-        link_us: 15.0,
-        matching_us: 10.0,
-        store_us_per_byte: 0.001,
-        reduce_us_per_byte: 0.002,
-        software_us: 20.0,
-    };
 
     /// Sizes of processes at these endpoints of 4 leaf switches of 16 endpoints.
     fn sizes(places: impl IntoIterator<Item = u32>) -> NestingSizes {

@@ -239,6 +239,18 @@ impl CostParameters {
     }
 }
 
+/// Constants as agents on one machine measure them: a path and a child take much longer than a
+/// byte.
+#[cfg(test)]
+pub(crate) const AGENTS: CostParameters = CostParameters {
+    path_links: 4.0,
+    link_us: 15.0,
+    matching_us: 10.0,
+    store_us_per_byte: 0.001,
+    reduce_us_per_byte: 0.002,
+    software_us: 20.0,
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@
 
 use fabricast_groups::tree::TreeShape;
 
+use crate::adapter_shape::nomial_children;
 use crate::cost::CostParameters;
 use crate::operation::Operation;
 
@@ -74,47 +75,41 @@ struct Level {
 }
 
 fn levels(size: ShapeInputs, shape: TreeShape) -> Vec<Level> {
-    let members = u64::from(size.members.max(1));
+    let members = size.members.max(1);
     let block = size.block.map_or(1, u64::from);
-    let mut levels = Vec::new();
     match shape {
         TreeShape::KAry { width } => {
-            let width = u64::from(width);
+            let (members, width) = (u64::from(members), u64::from(width));
+            let mut levels = Vec::new();
             let mut below = 1; // members of a child's subtree
             while below < members {
                 let children = width.min((members - 1).div_ceil(below));
                 let whole = width * below + 1;
+                let children = u32::try_from(children).unwrap_or(u32::MAX);
                 levels.push(Level::new(children, whole > block));
                 below = whole;
             }
+            levels
         }
         TreeShape::KNomial { width } => {
-            nomial(members, u64::from(width), &mut levels, |whole| {
-                whole > block || !block.is_multiple_of(whole)
-            });
+            let level = |(below, children): (u32, u32)| {
+                let whole = u64::from(below) * u64::from(width);
+                Level::new(children, whole > block || !block.is_multiple_of(whole))
+            };
+            nomial_children(members, width).map(level).collect()
         }
         TreeShape::Hierarchical { width, block } => {
-            let (width, block) = (u64::from(width), u64::from(block));
-            nomial(members.min(block), width, &mut levels, |_| false);
-            nomial(members.div_ceil(block), width, &mut levels, |_| true);
+            let level =
+                |leaves_leaf| move |(_, children): (u32, u32)| Level::new(children, leaves_leaf);
+            let blocks = nomial_children(members.div_ceil(block), width).map(level(true));
+            nomial_children(members.min(block), width).map(level(false)).chain(blocks).collect()
         }
-    }
-    levels
-}
-
-fn nomial(members: u64, width: u64, levels: &mut Vec<Level>, leaves_leaf: impl Fn(u64) -> bool) {
-    let mut below = 1;
-    while below < members {
-        let children = (width - 1).min(members.div_ceil(below) - 1);
-        levels.push(Level::new(children, leaves_leaf(below * width)));
-        below *= width;
     }
 }
 
 impl Level {
-    fn new(children: u64, leaves_leaf: bool) -> Self {
-        let children = f64::from(u32::try_from(children).unwrap_or(u32::MAX));
-        Self { children, leaves_leaf }
+    fn new(children: u32, leaves_leaf: bool) -> Self {
+        Self { children: f64::from(children), leaves_leaf }
     }
 }
 
@@ -127,16 +122,7 @@ mod tests {
 
     use super::*;
     use crate::adapter_tree::AdapterTree;
-
-    /// As agents on one machine measure them: a path takes longer than a child.
-    const AGENTS: CostParameters = CostParameters {
-        path_links: 4.0,
-        link_us: 15.0,
-        matching_us: 10.0,
-        store_us_per_byte: 0.001,
-        reduce_us_per_byte: 0.002,
-        software_us: 20.0,
-    };
+    use crate::cost::AGENTS;
 
     fn size(members: u32, bytes: u32) -> ShapeInputs {
         ShapeInputs { members, bytes, block: None }
