@@ -166,6 +166,17 @@ pub(crate) struct GroupArgs {
     pub(crate) layers: Layers,
 }
 
+/// The fabric and the groups of a plan that is made without a control plane.
+#[derive(Debug, Args)]
+pub(crate) struct OfflineGroupArgs {
+    /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (see `topology
+    /// list`).
+    #[arg(long, value_name = "FILE|PRESET", requires = "what")]
+    pub(crate) topology: String,
+    #[command(flatten)]
+    pub(crate) groups: GroupArgs,
+}
+
 /// Treatment of the trees of groups that are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Merging {

@@ -12,7 +12,7 @@ use fabricast_routing::{Capacity, CapacityQuestion, CapacityStep, SizeCost, capa
 use fabricast_topology::TableKind;
 use serde::Serialize;
 
-use crate::args::{Format, GroupArgs, OfflineEngineArgs, colors};
+use crate::args::{Format, OfflineEngineArgs, OfflineGroupArgs, colors};
 use crate::command::{Globals, Run};
 use crate::failure::Failure;
 use crate::output::{self, Rows};
@@ -34,12 +34,8 @@ pub(crate) enum CapacityCommand {
 /// Options of `capacity plan`.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
-    /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (see `topology
-    /// list`).
-    #[arg(long, value_name = "FILE|PRESET", requires = "what")]
-    topology: String,
     #[command(flatten)]
-    groups: GroupArgs,
+    input: OfflineGroupArgs,
     #[command(flatten)]
     engine: OfflineEngineArgs,
     /// Table sizes to report the cost of; default: powers of two up to the answer.
@@ -106,7 +102,7 @@ struct Figures {
 }
 
 fn plan_capacity(args: &PlanArgs, format: Format) -> Result<(), Failure> {
-    let input = PlanInput::read(&args.topology, &args.groups, &args.engine)?;
+    let input = PlanInput::read(&args.input.topology, &args.input.groups, &args.engine)?;
     let question = CapacityQuestion { limit: args.limit, sizes: args.sizes.clone() };
     let mut bar: Option<Progress> = None;
     let found = capacity(&input.scenario(), &question, &mut |step| show(&mut bar, step));

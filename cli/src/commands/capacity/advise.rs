@@ -3,7 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 
-use crate::args::{CompareArgs, Format, GroupArgs, OfflineEngineArgs, colors};
+use crate::args::{CompareArgs, Format, OfflineEngineArgs, OfflineGroupArgs, colors};
 use crate::commands::route::advice::Advised;
 use crate::failure::Failure;
 use crate::output;
@@ -13,12 +13,8 @@ use crate::progress::Progress;
 /// Options of `capacity advise`.
 #[derive(Debug, Args)]
 pub(crate) struct AdviseArgs {
-    /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (see `topology
-    /// list`).
-    #[arg(long, value_name = "FILE|PRESET", requires = "what")]
-    topology: String,
     #[command(flatten)]
-    groups: GroupArgs,
+    input: OfflineGroupArgs,
     #[command(flatten)]
     engine: OfflineEngineArgs,
     /// Entries of each multicast table (C).
@@ -44,7 +40,8 @@ struct Answer {
 ///
 /// See [`Failure`].
 pub(super) fn run(args: &AdviseArgs, format: Format) -> Result<(), Failure> {
-    let mut input = PlanInput::read_for_choice(&args.topology, &args.groups, &args.engine)?;
+    let OfflineGroupArgs { topology, groups } = &args.input;
+    let mut input = PlanInput::read_for_choice(topology, groups, &args.engine)?;
     let progress = Progress::of_time("comparing engines");
     let advice = input.choose_engine(args.colors, args.compare.budget())?;
     progress.finish();

@@ -11,7 +11,7 @@ use fabricast_topology::{EndpointId, TableKind};
 use serde::Serialize;
 
 use super::model::{ModelArgs, WorkArgs, fabric, model};
-use crate::args::{Format, GroupArgs};
+use crate::args::{Format, OfflineGroupArgs};
 use crate::failure::Failure;
 use crate::group_file;
 use crate::output::{self, Rows};
@@ -53,12 +53,8 @@ struct Planned {
 /// Options of `collective plan`.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
-    /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (see `topology
-    /// list`).
-    #[arg(long, value_name = "FILE|PRESET", requires = "what")]
-    topology: String,
     #[command(flatten)]
-    groups: GroupArgs,
+    input: OfflineGroupArgs,
     /// Entries of the aggregation engine of each switch.
     #[arg(long, value_name = "N", default_value_t = 16)]
     entries: u16,
@@ -75,7 +71,7 @@ pub(crate) struct PlanArgs {
 /// Names file, line and field, or the group that cannot be served at all.
 pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
     let (parameters, limits) = model(&args.model)?;
-    let topology = Topology::read(&args.topology)?;
+    let topology = Topology::read(&args.input.topology)?;
     let fabric = fabric(&topology);
     let groups = groups(args, &topology)?;
     let members = || groups.iter().map(|(_, members)| members.as_slice());
@@ -107,16 +103,16 @@ pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
 
 /// The groups with their names.
 fn groups(args: &PlanArgs, topology: &Topology) -> Result<Vec<(String, Vec<EndpointId>)>, Failure> {
-    if let Some(file) = &args.groups.groups {
+    if let Some(file) = &args.input.groups.groups {
         let records = group_file::read(file, &topology.graph)?;
         let named = (1..).zip(records);
         return Ok(named
             .map(|(number, record)| (group_file::name(number, &record), record.members))
             .collect());
     }
-    let text = args.groups.pattern.as_deref().unwrap_or_default();
+    let text = args.input.groups.pattern.as_deref().unwrap_or_default();
     let named = || format!("--pattern '{text}'");
-    let pattern = Pattern::read(text, &args.groups, topology.graph.endpoint_count());
+    let pattern = Pattern::read(text, &args.input.groups, topology.graph.endpoint_count());
     // Which MGIDs the groups would get does not matter here, only that all find one.
     let space = MgidSpace::new(MAX_COLORS, 1, TableKind::PerPort).with_context(named)?;
     let groups = pattern.with_context(named)?.groups(&space).with_context(named)?;

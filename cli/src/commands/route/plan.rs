@@ -17,7 +17,7 @@ use fabricast_topology::{FatTree, Graph, Mgid, TableEntry};
 use serde::Serialize;
 
 use super::advice::Advised;
-use crate::args::{CompareArgs, Format, GroupArgs, OfflineEngineArgs, colors};
+use crate::args::{CompareArgs, Format, OfflineEngineArgs, OfflineGroupArgs, colors};
 use crate::failure::Failure;
 use crate::loads;
 use crate::output::{self, Rows};
@@ -57,12 +57,8 @@ struct Figures {
 /// Options of `route plan`.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
-    /// The topology: file as `ibnetdiscover` prints it, spec in TOML, or preset (see `topology
-    /// list`).
-    #[arg(long, value_name = "FILE|PRESET", requires = "what")]
-    topology: String,
     #[command(flatten)]
-    groups: GroupArgs,
+    input: OfflineGroupArgs,
     #[command(flatten)]
     engine: OfflineEngineArgs,
     /// Entries of each multicast table (C).
@@ -92,11 +88,11 @@ pub(crate) struct PlanArgs {
 ///
 /// See [`Failure`]; no file has changed then.
 pub(super) fn run(args: &PlanArgs, format: Format) -> Result<(), Failure> {
-    let topology = Topology::read(&args.topology)?;
+    let topology = Topology::read(&args.input.topology)?;
     let graph = &topology.graph;
     let (engine, fat_tree) = engine(args, &topology)?;
     let loads = loads::read(&args.engine, graph)?;
-    let groups = Groups::read(&args.groups, &topology)?;
+    let groups = Groups::read(&args.input.groups, &topology)?;
     let mut records = groups.records(engine.space())?;
     let progress = Progress::of_time("planning");
     let mut routed = route(engine, &records, loads.as_ref())?;
