@@ -10,24 +10,14 @@ use std::path::Path;
 use std::process::{self, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::INSTALL;
+use crate::{INSTALL, SwitchPort};
 
 /// Names of our namespaces begin with it; the number of the test's process follows.
 const PREFIX: &str = "fabricast-test-";
 
-/// A port of a bridge.
-#[derive(Clone, Copy, Debug)]
-pub struct BridgePort<'a> {
-    /// Name of the switch.
-    pub switch: &'a str,
-    /// Number of the port, from 1.
-    pub number: u32,
-}
-
-impl BridgePort<'_> {
-    fn interface(self) -> String {
-        format!("p{}", self.number)
-    }
+/// Name of the interface that is a port.
+fn interface(port: SwitchPort<'_>) -> String {
+    format!("p{}", port.number)
 }
 
 /// Bridges, the cables between them, and hosts; all end when it is dropped.
@@ -76,9 +66,9 @@ impl Bridges {
     /// # Panics
     ///
     /// If it cannot be made.
-    pub fn connect(&self, one: BridgePort<'_>, other: BridgePort<'_>) {
+    pub fn connect(&self, one: SwitchPort<'_>, other: SwitchPort<'_>) {
         let (near, far) = (self.namespace(one.switch), self.namespace(other.switch));
-        let names = [one.interface(), other.interface()];
+        let names = [interface(one), interface(other)];
         let words = ["link", "add", &names[0], "netns", &near, "type", "veth"];
         ip(&[&words[..], &["peer", "name", &names[1], "netns", &far]].concat());
         self.add_port(one);
@@ -90,10 +80,10 @@ impl Bridges {
     /// # Panics
     ///
     /// If it cannot be made.
-    pub fn add_host(&mut self, name: &str, address: Ipv4Addr, port: BridgePort<'_>) {
+    pub fn add_host(&mut self, name: &str, address: Ipv4Addr, port: SwitchPort<'_>) {
         self.add_namespace(name);
         let (near, far) = (self.namespace(port.switch), self.namespace(name));
-        let words = ["link", "add", &port.interface(), "netns", &near, "type", "veth"];
+        let words = ["link", "add", &interface(port), "netns", &near, "type", "veth"];
         ip(&[&words[..], &["peer", "name", "eth0", "netns", &far]].concat());
         self.ip_of(name, &["address", "add", &format!("{address}/24"), "dev", "eth0"]);
         self.ip_of(name, &["link", "set", "eth0", "up"]);
@@ -112,9 +102,9 @@ impl Bridges {
     /// # Panics
     ///
     /// If there is no such port.
-    pub fn set_link(&self, port: BridgePort<'_>, is_up: bool) {
+    pub fn set_link(&self, port: SwitchPort<'_>, is_up: bool) {
         let state = if is_up { "up" } else { "down" };
-        self.ip_of(port.switch, &["link", "set", &port.interface(), state]);
+        self.ip_of(port.switch, &["link", "set", &interface(port), state]);
     }
 
     /// Runs `ip` in the namespace of a switch or host; returns what it prints.
@@ -152,8 +142,8 @@ impl Bridges {
 
     /// Puts an interface into the bridge, which neither learns there nor sends what it does not
     /// know: cables of a fabric are circles.
-    fn add_port(&self, port: BridgePort<'_>) {
-        let name = &*port.interface();
+    fn add_port(&self, port: SwitchPort<'_>) {
+        let name = &*interface(port);
         let ip_of = |words: &[&str]| self.ip_of(port.switch, words);
         ip_of(&["link", "set", name, "master", "br0"]);
         let quiet = ["learning", "off", "flood", "off", "bcast_flood", "off", "mcast_flood", "off"];

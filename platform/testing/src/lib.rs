@@ -14,12 +14,21 @@ mod ovs;
 mod proxy;
 mod python;
 
-pub use bridges::{BridgePort, Bridges};
+pub use bridges::Bridges;
 pub use etcd::Etcd;
 pub use ibsim::{Ibsim, OpenSm};
-pub use ovs::{Ovs, OvsPort};
+pub use ovs::Ovs;
 pub use proxy::Proxy;
 pub use python::{grpcurl, python};
+
+/// A port of a real switch.
+#[derive(Clone, Copy, Debug)]
+pub struct SwitchPort<'a> {
+    /// Name of the switch.
+    pub switch: &'a str,
+    /// Number of the port, from 1.
+    pub number: u32,
+}
 
 /// The remedy for a tool that is not installed.
 const INSTALL: &str = "`cargo xtask setup` installs it";

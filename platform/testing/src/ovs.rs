@@ -12,25 +12,15 @@ use std::process::{Child, Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-use crate::INSTALL;
+use crate::{INSTALL, SwitchPort};
 
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 /// Time in which Open vSwitch takes a change of its configuration.
 const PATIENCE_SECONDS: &str = "--timeout=20";
 
-/// A port of a switch.
-#[derive(Clone, Copy, Debug)]
-pub struct OvsPort<'a> {
-    /// Name of the switch.
-    pub switch: &'a str,
-    /// Number of the port, from 1.
-    pub number: u32,
-}
-
-impl OvsPort<'_> {
-    fn name(self) -> String {
-        format!("{}-{}", self.switch, self.number)
-    }
+/// Name of the interface that is a port.
+fn interface(port: SwitchPort<'_>) -> String {
+    format!("{}-{}", port.switch, port.number)
 }
 
 /// A network namespace; it ends when it is dropped.
@@ -100,8 +90,8 @@ impl Ovs {
     /// # Panics
     ///
     /// If Open vSwitch does not take it.
-    pub fn connect(&self, one: OvsPort<'_>, other: OvsPort<'_>) {
-        let [first, second] = [one.name(), other.name()];
+    pub fn connect(&self, one: SwitchPort<'_>, other: SwitchPort<'_>) {
+        let [first, second] = [interface(one), interface(other)];
         self.network.done("ip", &["link", "add", &first, "type", "veth", "peer", "name", &second]);
         self.add_port(one);
         self.add_port(other);
@@ -112,9 +102,9 @@ impl Ovs {
     /// # Panics
     ///
     /// If it cannot be made.
-    pub fn add_host(&mut self, name: &str, address: Ipv4Addr, port: OvsPort<'_>) {
+    pub fn add_host(&mut self, name: &str, address: Ipv4Addr, port: SwitchPort<'_>) {
         let host = Namespace::make();
-        let (near, process) = (port.name(), host.0.id().to_string());
+        let (near, process) = (interface(port), host.0.id().to_string());
         let far = ["link", "add", &near, "type", "veth", "peer", "name", "eth0", "netns", &process];
         self.network.done("ip", &far);
         host.done("ip", &["address", "add", &format!("{address}/24"), "dev", "eth0"]);
@@ -137,9 +127,9 @@ impl Ovs {
     /// # Panics
     ///
     /// If there is no such port.
-    pub fn set_link(&self, port: OvsPort<'_>, is_up: bool) {
+    pub fn set_link(&self, port: SwitchPort<'_>, is_up: bool) {
         let state = if is_up { "up" } else { "down" };
-        self.network.done("ip", &["link", "set", &port.name(), state]);
+        self.network.done("ip", &["link", "set", &interface(port), state]);
     }
 
     /// Asks a switch in OpenFlow 1.3; returns what `ovs-ofctl` prints.
@@ -171,8 +161,8 @@ impl Ovs {
         self.hosts[host].command(program)
     }
 
-    fn add_port(&self, port: OvsPort<'_>) {
-        let (name, number) = (&*port.name(), format!("ofport_request={}", port.number));
+    fn add_port(&self, port: SwitchPort<'_>) {
+        let (name, number) = (&*interface(port), format!("ofport_request={}", port.number));
         self.network.done("ip", &["link", "set", name, "up"]);
         self.configure(&["add-port", port.switch, name, "--", "set", "interface", name, &number]);
     }

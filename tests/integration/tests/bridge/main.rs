@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
+#[path = "../openflow/labs.rs"]
+mod labs;
 mod needs_bridge;
 #[path = "../openflow/program.rs"]
 mod program;

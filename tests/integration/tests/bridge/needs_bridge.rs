@@ -3,23 +3,16 @@
 mod lab;
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 
-use fabricast_integration::{Cluster, Conformance, Layout, Part, eventually};
+use fabricast_integration::{Cluster, Layout, Part, eventually};
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
-use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
-use fabricast_rpc::Peer;
 use fabricast_topology::TableKind;
 
+use crate::labs::{
+    COUNT, NO_TIC, address_of_color, conforms, entries, goes_round, nothing_has_failed,
+};
 use lab::Lab;
-
-/// No TIC listens here.
-const NO_TIC: &str = "127.0.0.1:1";
-/// Datagrams of one try.
-const COUNT: u32 = 100;
-/// Address of color 0, as the driver has it by default.
-const ADDRESSES: u32 = 0xefc0_0000;
 
 /// Two leaves with two hosts each, and two spines.
 fn layout() -> Layout {
@@ -33,13 +26,7 @@ async fn the_driver_of_bridges_conforms() {
     let layout = layout();
     let lab = Lab::start(&layout);
     let agent = lab.agent(&layout, NO_TIC.parse().unwrap()).await;
-    let peer = Peer::new(&agent.address().to_string()).unwrap();
-    let suite = Conformance::new(SwitchAgentServiceClient::new(peer.channel()), 7);
-    let link = suite.check().await;
-    lab.set_link(&link.0, link.1, false);
-    suite.link_is(&link, false).await;
-    lab.set_link(&link.0, link.1, true);
-    suite.link_is(&link, true).await;
+    conforms(&agent, |switch, port, is_up| lab.set_link(switch, port, is_up)).await;
 }
 
 /// Every entry that a bridge offers in one write, twice: 2 048 groups, then other ports for all.
@@ -96,7 +83,7 @@ impl World {
         eventually("the group is routed", async || client.is_settled().await).await;
         let explained = client.explain(group).await.unwrap();
         let color = explained.color.expect("a hardware route");
-        let (received, twice) = self.lab.carry(from, Ipv4Addr::from(ADDRESSES + color), COUNT);
+        let (received, twice) = self.lab.carry(from, color);
         let received: BTreeMap<_, _> = received.into_iter().collect();
         for member in members {
             assert_eq!(received[*member], COUNT as usize, "{member}: {received:?}");
@@ -116,11 +103,6 @@ impl World {
     }
 }
 
-/// Entries of all switches.
-fn entries(tables: &[v1::SwitchTable]) -> Vec<(String, Vec<v1::TableEntry>)> {
-    tables.iter().map(|table| (table.switch_name.clone(), table.entries.clone())).collect()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn programs_reach_the_members_of_their_group() {
     let mut world = World::start(layout()).await;
@@ -134,22 +116,10 @@ async fn programs_reach_the_members_of_their_group() {
     // A cut cable: the tree goes round it, and back.
     let Kind::Link(cable) = client.tree_link("most").await else { panic!("a tree has links") };
     world.lab.set_link(&cable.switch_name, cable.port, false);
-    eventually("the tree goes round the cable", async || {
-        let links = client.explain("most").await?.links;
-        let uses = links.iter().any(|link| {
-            (&link.switch_name, link.port) == (&cable.switch_name, cable.port)
-                || (&link.peer, link.peer_port) == (&cable.switch_name, cable.port)
-        });
-        if uses { Err("not yet".to_owned()) } else { Ok(()) }
-    })
-    .await;
+    goes_round(&client, "most", &cable).await;
     world.carries("most", "h0", &["h1", "h2"]).await;
     world.lab.set_link(&cable.switch_name, cable.port, true);
-    eventually("nothing has failed", async || {
-        let failed = client.failed_elements().await?;
-        if failed.is_empty() { Ok(()) } else { Err(format!("{failed:?}")) }
-    })
-    .await;
+    nothing_has_failed(&client).await;
     world.carries("most", "h0", &["h1", "h2"]).await;
 
     // An agent that starts again finds its entries and the term in the bridges.
@@ -167,7 +137,7 @@ async fn bridges_that_lost_or_changed_their_entries_are_repaired() {
     eventually("the group is routed", async || client.is_settled().await).await;
     let before = client.tables().await;
     let color = client.explain("most").await.unwrap().color.expect("a hardware route");
-    let group = Ipv4Addr::from(ADDRESSES + color).to_string();
+    let group = address_of_color(color).to_string();
     let Kind::Link(cable) = client.tree_link("most").await else { panic!("a tree has links") };
     let (name, port) = (world.lab.name(&cable.switch_name), format!("p{}", cable.port));
     let (bridges, members) = (&world.lab.bridges, ["h1", "h2"]);
@@ -189,11 +159,7 @@ async fn bridges_that_lost_or_changed_their_entries_are_repaired() {
     .await;
     world.carries("most", "h0", &members).await;
     bridges.ip_of(&name, &["link", "set", &port, "master", "br0"]);
-    eventually("nothing has failed", async || {
-        let failed = client.failed_elements().await?;
-        if failed.is_empty() { Ok(()) } else { Err(format!("{failed:?}")) }
-    })
-    .await;
+    nothing_has_failed(&client).await;
     world.carries("most", "h0", &members).await;
 }
 

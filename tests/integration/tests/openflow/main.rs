@@ -3,5 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
+mod labs;
 mod needs_ovs;
 mod program;

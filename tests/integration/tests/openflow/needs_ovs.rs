@@ -4,7 +4,7 @@ mod lab;
 
 use std::process::Command;
 
-use fabricast_integration::{Cluster, Conformance, Layout, Part, eventually};
+use fabricast_integration::{Cluster, Layout, Part, eventually};
 use fabricast_openflow::{
     Body, CODE_BYTES, EntryKey, Fence, Found, LldpFrame, Mapping, Message, Request, Role,
     RoleMessage, SwitchPort, Version,
@@ -15,12 +15,8 @@ use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_rpc::Peer;
 use fabricast_topology::{PortSet, TableKind};
 
+use crate::labs::{COUNT, NO_TIC, conforms, entries, goes_round, nothing_has_failed};
 use lab::Lab;
-
-/// No TIC listens here.
-const NO_TIC: &str = "127.0.0.1:1";
-/// Datagrams of one try.
-const COUNT: u32 = 100;
 
 /// Two leaves with two hosts each, and two spines.
 fn layout() -> Layout {
@@ -48,13 +44,7 @@ async fn the_driver_of_openflow_switches_conforms() {
         let lab = Lab::start(&layout);
         let agent = lab.agent(&layout, NO_TIC.parse().unwrap()).await;
         serves_all(&agent, &layout).await;
-        let peer = Peer::new(&agent.address().to_string()).unwrap();
-        let suite = Conformance::new(SwitchAgentServiceClient::new(peer.channel()), 7);
-        let link = suite.check().await;
-        lab.set_link(&link.0, link.1, false);
-        suite.link_is(&link, false).await;
-        lab.set_link(&link.0, link.1, true);
-        suite.link_is(&link, true).await;
+        conforms(&agent, |switch, port, is_up| lab.set_link(switch, port, is_up)).await;
     }
 }
 
@@ -116,7 +106,7 @@ impl World {
         eventually("the group is routed", async || client.is_settled().await).await;
         let explained = client.explain(group).await.unwrap();
         let color = explained.color.expect("a hardware route");
-        let (received, twice) = self.lab.carry(from, color, COUNT);
+        let (received, twice) = self.lab.carry(from, color);
         let expected = |name: &str| if members.contains(&name) { COUNT as usize } else { 0 };
         let wanted: Vec<_> =
             received.iter().map(|(name, _)| (name.clone(), expected(name))).collect();
@@ -150,11 +140,6 @@ impl World {
         })
         .await;
     }
-}
-
-/// Entries of all switches.
-fn entries(tables: &[v1::SwitchTable]) -> Vec<(String, Vec<v1::TableEntry>)> {
-    tables.iter().map(|table| (table.switch_name.clone(), table.entries.clone())).collect()
 }
 
 /// Compares a table with the groups and flows that `ovs-ofctl` prints.
@@ -217,22 +202,10 @@ async fn programs_reach_the_members_of_their_group_and_nobody_else() {
     // A cut cable: the tree goes round it, and back.
     let Kind::Link(cable) = client.tree_link("most").await else { panic!("a tree has links") };
     world.lab.set_link(&cable.switch_name, cable.port, false);
-    eventually("the tree goes round the cable", async || {
-        let links = client.explain("most").await?.links;
-        let uses = links.iter().any(|link| {
-            (&link.switch_name, link.port) == (&cable.switch_name, cable.port)
-                || (&link.peer, link.peer_port) == (&cable.switch_name, cable.port)
-        });
-        if uses { Err("not yet".to_owned()) } else { Ok(()) }
-    })
-    .await;
+    goes_round(&client, "most", &cable).await;
     world.carries("most", "h0", &["h1", "h2"]).await;
     world.lab.set_link(&cable.switch_name, cable.port, true);
-    eventually("nothing has failed", async || {
-        let failed = client.failed_elements().await?;
-        if failed.is_empty() { Ok(()) } else { Err(format!("{failed:?}")) }
-    })
-    .await;
+    nothing_has_failed(&client).await;
     world.agrees().await;
     world.carries("most", "h0", &["h1", "h2"]).await;
 
@@ -249,7 +222,7 @@ fn is_carried_once(lab: &Lab, color: u32, case: &str) {
     let count = COUNT as usize;
     let wanted =
         [("h1", count), ("h2", count), ("h3", 0)].map(|(name, got)| (name.to_owned(), got));
-    assert_eq!(lab.carry("h0", color, COUNT), (wanted.to_vec(), 0), "{case}");
+    assert_eq!(lab.carry("h0", color), (wanted.to_vec(), 0), "{case}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

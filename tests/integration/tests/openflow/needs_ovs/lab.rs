@@ -1,20 +1,14 @@
 //! A fabric of Open vSwitch with a host at every endpoint, and the switch agent over it.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use fabricast_config::{DriverName, RawSwitchAgentConfig, SwitchAgentConfig, checked};
-use fabricast_integration::{Bound, Layout, Part};
-use fabricast_rpc::Security;
-use fabricast_switch::{App, DriverContext, open_driver};
-use fabricast_testing::{Ovs, OvsPort};
+use fabricast_integration::{Layout, Part};
+use fabricast_testing::{Ovs, SwitchPort};
 use fabricast_topology::{Graph, Peer, PortSet, TableKind};
 
-use crate::program::{Listener, binary, send};
-
-/// Address of color 0, as the driver has it by default.
-const ADDRESSES: u32 = 0xefc0_0000;
+use crate::labs::{self, End, name, plug_all};
+use crate::program::binary;
 
 /// The fabric of a layout. Switch `S-...` is the bridge `s<number>`.
 pub(crate) struct Lab {
@@ -28,32 +22,18 @@ impl Lab {
         let mut ovs = Ovs::start();
         for switch in graph.switches() {
             let guid = graph.switch_name(switch).trim_start_matches("S-");
-            ovs.add_switch(&bridge(switch.0), u64::from_str_radix(guid, 16).unwrap());
+            ovs.add_switch(&name(switch.0), u64::from_str_radix(guid, 16).unwrap());
         }
-        for switch in graph.switches() {
-            for port in graph.ports(switch) {
-                let own = bridge(switch.0);
-                let near = OvsPort { switch: &own, number: u32::from(graph.port_number(port)) };
-                match graph.peer(port) {
-                    Peer::Endpoint(endpoint) => {
-                        let name = graph.endpoint_name(endpoint);
-                        ovs.add_host(name, address(endpoint.0), near);
-                    }
-                    Peer::Switch(far) if port < far => {
-                        let other = bridge(graph.switch_of(far).0);
-                        let number = u32::from(graph.port_number(far));
-                        ovs.connect(near, OvsPort { switch: &other, number });
-                    }
-                    Peer::Switch(_) | Peer::None => {}
-                }
-            }
-        }
+        plug_all(&graph, |near, far| match far {
+            End::Host { name, address } => ovs.add_host(name, address, near),
+            End::Switch(far) => ovs.connect(near, far),
+        });
         Self { ovs, graph }
     }
 
     /// Name of the bridge of a switch.
     pub(crate) fn bridge(&self, node: &str) -> String {
-        bridge(self.graph.find_switch(node).unwrap().0)
+        name(self.graph.find_switch(node).unwrap().0)
     }
 
     /// Ports of a switch that lead to hosts.
@@ -89,12 +69,12 @@ impl Lab {
 
     /// Takes the cable at a port out, or puts it in again.
     pub(crate) fn set_link(&self, node: &str, number: u32, is_up: bool) {
-        self.ovs.set_link(OvsPort { switch: &self.bridge(node), number }, is_up);
+        self.ovs.set_link(SwitchPort { switch: &self.bridge(node), number }, is_up);
     }
 
     /// Starts a switch agent.
     pub(crate) async fn agent(&self, layout: &Layout, tic: SocketAddr) -> Part {
-        let bridges: Vec<_> = self.graph.switches().map(|switch| bridge(switch.0)).collect();
+        let bridges: Vec<_> = self.graph.switches().map(|switch| name(switch.0)).collect();
         let target = |bridge: &String| format!("unix:{}", self.ovs.socket(bridge).display());
         let connect: Vec<String> = bridges.iter().map(target).collect();
         let tables = match layout.tables {
@@ -106,69 +86,12 @@ impl Lab {
              fault_tolerant = {}\ntimeout = '10s'\ngrace = '1s'",
             layout.colors, layout.fault_tolerant
         );
-        let graph = Arc::clone(&self.graph);
-        let settings = RawSwitchAgentConfig {
-            name: Some("openflow".to_owned()),
-            tic: [tic].into_iter().collect(),
-            driver: DriverName::Other("openflow".to_owned()),
-            driver_options: options.parse().unwrap(),
-            ..RawSwitchAgentConfig::default()
-        };
-        Part::start("switch-agent", move |listen| {
-            let config = RawSwitchAgentConfig { listen, ..settings.clone() };
-            let config = checked::<SwitchAgentConfig>(config).unwrap();
-            let graph = Arc::clone(&graph);
-            async move {
-                let security = Security::plaintext();
-                let read_topology = |_: &Path| Ok(Arc::clone(&graph));
-                let context = DriverContext {
-                    hardware: &config.hardware,
-                    security: &security,
-                    read_topology: &read_topology,
-                };
-                let driver = open_driver(&context).map_err(|error| error.to_string())?;
-                let app = App::bind(config, security, driver).map_err(|error| error.to_string())?;
-                Ok(Bound::new(app.address(), |stop| app.run(stop)))
-            }
-        })
-        .await
+        labs::start_agent(labs::settings("openflow", &options, tic), &self.graph).await
     }
 
     /// Has a program on one host send by a color, and counts what programs on all others receive:
     /// datagrams by endpoint, and datagrams that came more than once.
-    pub(crate) fn carry(
-        &self,
-        from: &str,
-        color: u32,
-        count: u32,
-    ) -> (Vec<(String, usize)>, usize) {
-        let group = Ipv4Addr::from(ADDRESSES + color);
-        let (mut listeners, mut source) = (Vec::new(), None);
-        for endpoint in self.graph.endpoints() {
-            let name = self.graph.endpoint_name(endpoint);
-            if name == from {
-                source = Some(address(endpoint.0));
-                continue;
-            }
-            let command = self.ovs.command(name, binary());
-            let listener = Listener::start(command, address(endpoint.0), group);
-            listeners.push((name.to_owned(), listener));
-        }
-        send(self.ovs.command(from, binary()), source.expect("an endpoint"), group, count);
-        let (mut received, mut twice) = (Vec::new(), 0);
-        for (name, listener) in listeners {
-            let (once, again) = listener.end();
-            received.push((name, once));
-            twice += again;
-        }
-        (received, twice)
+    pub(crate) fn carry(&self, from: &str, color: u32) -> (Vec<(String, usize)>, usize) {
+        labs::carry(&self.graph, |host| self.ovs.command(host, binary()), from, color)
     }
-}
-
-fn bridge(number: u32) -> String {
-    format!("s{number}")
-}
-
-fn address(endpoint: u32) -> Ipv4Addr {
-    Ipv4Addr::from(0x0a00_0001 + endpoint)
 }
