@@ -160,3 +160,64 @@ fn what_another_agent_told_ends_with_the_word_of_the_tic() {
         oa.position(asked, &position(1, 4, None), is_agent).unwrap();
     }
 }
+
+#[test]
+fn the_place_of_an_agent_is_not_used_before_the_tic_confirms_it() {
+    let mut oa = up();
+    oa.position(at(0), &enrolment(21, 20), is_agent).unwrap();
+    assert!(!oa.use_member(at(1), GN, Pn(2)));
+    assert!(!oa.use_member(at(1), GN, Pn(2)));
+    assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)], "asked for once");
+    oa.group(at(1), &snapshot(21, 1, 0, &[member(2, 20)]));
+    assert!(oa.use_member(at(1), GN, Pn(2)));
+    assert_eq!((drain(&mut oa), oa.next_deadline()), (vec![], None));
+    assert!(oa.use_member(at(1), GN, Pn(7)), "there is none that would have to wait");
+}
+
+#[test]
+fn an_agent_is_believed_while_no_tic_answers() {
+    let mut oa = up();
+    oa.position(at(0), &enrolment(21, 20), is_agent).unwrap();
+    oa.use_member(at(1), GN, Pn(2));
+    oa.tick(at(9));
+    assert!(!oa.use_member(at(9), GN, Pn(2)));
+    oa.tick(at(1).after(CONFIG.host_timeout));
+    assert!(oa.use_member(at(10), GN, Pn(2)));
+    assert!(drain(&mut oa).contains(&OaOutput::FetchGroup(GN)));
+}
+
+/// Its numbers are higher than all that the TIC has given, so that every answer looks older.
+#[test]
+fn a_place_that_the_tic_does_not_confirm_is_never_used_while_it_answers() {
+    let beyond = Revision(u64::MAX);
+    let mut forged = changed(|told| {
+        (told.known, told.member.member.joined) = (beyond, beyond);
+    });
+    forged.epoch = Epoch(u64::MAX);
+    let mut oa = up();
+    oa.position(at(0), &forged, |_| true).unwrap();
+    assert!(!oa.use_member(at(1), GN, Pn(2)));
+    oa.group(at(1), &snapshot(30, 1, 0, &[]));
+    drain(&mut oa);
+    let again = at(1).after(CONFIG.host_timeout);
+    assert_eq!(oa.next_deadline(), Some(again), "sooner than what nobody needs");
+    oa.tick(at(9));
+    assert!(!oa.use_member(at(9), GN, Pn(2)));
+    oa.tick(again);
+    assert!(!oa.use_member(again, GN, Pn(2)));
+    assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)]);
+    oa.group(again, &snapshot(31, 1, 0, &[]));
+    assert_eq!(oa.memberships().count(), 0);
+}
+
+#[test]
+fn an_answer_as_new_as_the_agent_says_it_is_decides_on_the_epoch() {
+    let mut forged = enrolment(21, 20);
+    forged.epoch = Epoch(u64::MAX);
+    let mut oa = up();
+    oa.position(at(0), &forged, is_agent).unwrap();
+    oa.group(at(1), &snapshot(21, 1, 0, &[member(2, 20)]));
+    assert!(matches!(drain(&mut oa)[..], [OaOutput::RegisterMember { .. }]));
+    let held = oa.membership(&group_name(), &process()).unwrap();
+    assert_eq!((held.epoch, &held.position), (Epoch(1), &None));
+}
