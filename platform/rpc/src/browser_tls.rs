@@ -11,7 +11,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::certificates::{CertificateFiles, SecurityError, Watched};
 use crate::identity::{Identity, certificate_identities};
-use crate::security::{Demand, unresumed_config};
+use crate::security::{Demand, client_verifier, unresumed_config};
 
 /// The only protocol of browsers that is spoken.
 const PROTOCOL: &[u8] = b"http/1.1";
@@ -50,7 +50,7 @@ impl BrowserTls {
 }
 
 fn load(files: &CertificateFiles) -> Result<ServerConfig, SecurityError> {
-    let mut config = unresumed_config(files, Demand::Optional)?;
+    let mut config = unresumed_config(files, client_verifier(files, Demand::Optional)?)?;
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(config)
 }

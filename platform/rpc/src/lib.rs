@@ -78,4 +78,4 @@ pub use server::{
     AskAddress, AskLeadership, AskReadiness, BindError, BoundServer, ServeError, Services,
 };
 pub use socket::{BoundSocket, SocketError};
-pub use switch_tls::SwitchTls;
+pub use switch_tls::{SwitchStream, SwitchTls};

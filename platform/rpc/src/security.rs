@@ -235,9 +235,9 @@ fn server_config(
 /// own, as a resumed session would hide that it has expired meanwhile.
 pub(crate) fn unresumed_config(
     files: &CertificateFiles,
-    demand: Demand,
+    clients: Arc<dyn ClientCertVerifier>,
 ) -> Result<ServerConfig, SecurityError> {
-    let mut config = server_config(files, client_verifier(files, demand)?)?;
+    let mut config = server_config(files, clients)?;
     config.send_tls13_tickets = 0;
     Ok(config)
 }
