@@ -233,18 +233,18 @@ fn route_all(
     fabrics: &[(u64, Fabric)],
     pattern: Pattern,
     way: Way,
-) -> Result<Vec<Outcome>, Refusal> {
+) -> Result<Vec<PlanFigures>, Refusal> {
     let each = fabrics.iter().map(|(seed, fabric)| {
         let (routed, violations) = route_and_walk(run, fabric, way, |space| {
             pattern::groups(pattern, LayerPlan::Compact, space, fabric.endpoints(), *seed)
         })?;
-        Ok(Outcome::new(way, &routed, violations))
+        Ok(PlanFigures::new(way, &routed, violations))
     });
     each.collect()
 }
 
 /// Figures of one plan.
-struct Outcome {
+struct PlanFigures {
     metrics: Metrics,
     displaced: usize,
     unrouted: usize,
@@ -254,7 +254,7 @@ struct Outcome {
     violations: u64,
 }
 
-impl Outcome {
+impl PlanFigures {
     fn new(way: Way, routed: &Routed, violations: u64) -> Self {
         let plan = &routed.plan;
         let mut unprotected: Vec<_> = plan.unprotected().map(|one| one.mgid).collect();
@@ -271,7 +271,7 @@ impl Outcome {
 }
 
 /// Reads a figure of a plan, if it has it.
-type Figure = fn(&Outcome) -> Option<f64>;
+type Figure = fn(&PlanFigures) -> Option<f64>;
 
 /// The figures of a row.
 const FIGURES: [(&str, Figure); 10] = [
@@ -295,7 +295,7 @@ struct Broken {
 }
 
 impl Broken {
-    fn count(&mut self, routed: &[Outcome]) {
+    fn count(&mut self, routed: &[PlanFigures]) {
         self.plans += routed.len();
         self.rules += routed.iter().map(|one| one.violations).sum::<u64>();
     }
@@ -325,7 +325,7 @@ fn names_of(case: &Case, damage: Damage, way: Way) -> [Cell; 4] {
 }
 
 /// Gives the number of seeds, none where chance has no part, and the figures.
-fn cells(damage: Damage, routed: &[Outcome]) -> impl Iterator<Item = Cell> {
+fn cells(damage: Damage, routed: &[PlanFigures]) -> impl Iterator<Item = Cell> {
     let seeds = if damage.is_none() { Cell::Empty } else { Cell::Count(routed.len() as u64) };
     let figures = FIGURES.map(|(name, figure)| {
         let values: Option<Vec<f64>> = routed.iter().map(figure).collect();

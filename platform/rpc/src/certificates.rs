@@ -297,7 +297,7 @@ mod tests {
         assert!(watched.is_due());
     }
 
-    /// Whoever reads the key now waits for the other end of a pipe, as on a disk that hangs.
+    /// A thread that reads the key now waits for the other end of a pipe, as on a disk that hangs.
     #[tokio::test]
     async fn nobody_waits_for_the_files_who_asks_again_soon() {
         let folder = TempDir::new().unwrap();

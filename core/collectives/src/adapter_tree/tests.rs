@@ -233,7 +233,7 @@ fn full_trees_at_one_leaf_switch_gather_as_their_levels_say() {
 }
 
 proptest! {
-    /// AGG-10.
+    /// AGG-10: the cost of a shape bounds the time that its trees take.
     #[test]
     fn no_tree_gathers_longer_than_its_shape_says(
         places in vec(0..32_u32, 1..120),

@@ -60,10 +60,10 @@ enum Kind {
 impl Allocator {
     /// Takes what has failed, instead of what had, and finds new trees (AGG-7).
     ///
-    /// Trees that nothing failed on stay. Collectives that lacked a switch tree for want of entries,
-    /// by their quota, or for want of a switch above their members try again, in order of their ids,
-    /// after those whose trees were hit. One that demanded a switch tree runs on adapter trees when
-    /// there is none left.
+    /// Trees that nothing failed on stay. Collectives that lacked a switch tree for want of
+    /// entries, by their quota, or for want of a switch above their members try again, in order of
+    /// their ids, after those whose trees were hit. One that demanded a switch tree runs on adapter
+    /// trees when there is none left.
     ///
     /// Cost: O(processes, and switches in trees) to find what is hit, and an allocation for each of
     /// those.

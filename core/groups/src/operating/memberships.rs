@@ -31,11 +31,11 @@ pub struct Membership {
     pub confirm_at: Option<Moment>,
     /// Revision of the records at which an agent says to have seen it; 0 if the TIC has told of it.
     pub known: Revision,
-    /// Whether its place may be used.
+    /// Says if its place may be used.
     pub standing: Standing,
 }
 
-/// Whether the place of a membership may be used: whoever has a certificate can send one.
+/// Says if the place of a membership may be used: whoever has a certificate can send one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It may: the TIC has told of the membership, or did not answer in time.

@@ -441,7 +441,7 @@ impl MemberEndpoint {
 mod tests {
     use super::*;
 
-    /// What is here of an outcome of ten pieces.
+    /// The pieces that are here of an outcome of ten.
     fn pieces(held: &[u32]) -> Pieces {
         let of = Announcement { number: 1, round: 0, pieces: 10 };
         let mut pieces = Pieces::new(Moment(0), of);

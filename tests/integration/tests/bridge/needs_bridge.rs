@@ -24,7 +24,7 @@ fn layout() -> Layout {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_driver_of_bridges_conforms() {
     let layout = layout();
-    let lab = Lab::start(&layout);
+    let lab = Lab::of(&layout);
     let agent = lab.agent(&layout, NO_TIC.parse().unwrap()).await;
     conforms(&agent, |switch, port, is_up| lab.set_link(switch, port, is_up)).await;
 }
@@ -33,7 +33,7 @@ async fn the_driver_of_bridges_conforms() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_whole_table_is_written_at_once() {
     let layout = layout().with_colors(2048);
-    let lab = Lab::start(&layout);
+    let lab = Lab::of(&layout);
     let driver = lab.driver(&layout);
     let switch_name = layout.graph.switch_name(layout.graph.switches().next().unwrap()).to_owned();
     for (generation, out_ports) in [(1, vec![1, 2, 3]), (2, vec![4])] {
@@ -61,7 +61,7 @@ struct World {
 
 impl World {
     async fn start(layout: Layout) -> Self {
-        let lab = Lab::start(&layout);
+        let lab = Lab::of(&layout);
         let mut agent = None;
         let cluster = Cluster::start_over(layout.clone(), async |tic| {
             let started = lab.agent(&layout, tic).await;
@@ -182,7 +182,7 @@ async fn refused(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bridge_that_does_not_do_says_why() {
     let layout = layout().with_colors(64);
-    let lab = Lab::start(&layout);
+    let lab = Lab::of(&layout);
     let entry = |color: u32, out_ports: &[u32]| v1::TableEntry {
         in_port: 0,
         color,

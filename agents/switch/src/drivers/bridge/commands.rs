@@ -20,7 +20,6 @@ const FAILED_LINE: &str = "Command failed -:";
 pub(super) enum Tool {
     /// Interfaces and their settings.
     Ip,
-    /// Multicast databases.
     Bridge,
 }
 

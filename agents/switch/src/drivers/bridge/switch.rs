@@ -72,7 +72,7 @@ pub(super) enum WriteError {
 /// A bridge that is programmed.
 #[derive(Debug)]
 pub(super) struct BridgeSwitch {
-    /// Node id.
+    /// Node id, as the topology has it.
     pub(super) name: String,
     place: Place,
     commands: Arc<dyn Commands>,

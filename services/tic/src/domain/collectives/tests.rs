@@ -498,7 +498,7 @@ fn size_and_constants_choose_the_adapter_tree() {
     assert_eq!(forgotten, choice(Hierarchical, 2, Configured));
 }
 
-/// AGG-11.
+/// AGG-11: a number names one tree for good.
 #[test]
 fn an_adapter_tree_stays_as_it_is_under_new_constants() {
     let mut allocations = on_adapters(None, Texts::new());
@@ -519,7 +519,7 @@ fn an_adapter_tree_stays_as_it_is_under_new_constants() {
     assert_ne!(create_on_adapters(&mut other, "new", 8), default, "it knows what was measured");
 }
 
-/// AGG-11.
+/// AGG-11: the record has what the tree was built by.
 #[test]
 fn an_adapter_tree_stays_as_it_is_under_another_limit_on_children() {
     let mut allocations = on_adapters(None, Texts::new());

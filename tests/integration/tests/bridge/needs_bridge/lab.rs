@@ -19,7 +19,7 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    pub(crate) fn start(layout: &Layout) -> Self {
+    pub(crate) fn of(layout: &Layout) -> Self {
         let graph = Arc::clone(&layout.graph);
         let mut bridges = Bridges::start();
         for switch in graph.switches() {

@@ -141,7 +141,6 @@ impl Model {
     }
 }
 
-/// Bad behavior.
 #[derive(Debug, Default)]
 pub(super) struct Habits {
     /// Nothing is answered.
