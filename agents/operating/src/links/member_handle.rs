@@ -147,8 +147,8 @@ impl MemberError {
 }
 
 impl Messages {
-    /// Waits until the place of a member may be used: the TIC is asked for a membership that only
-    /// an agent has told of. Gives up after 10 s.
+    /// Waits until the place of a member may be used: the TIC is asked for a membership that only an
+    /// agent has told of. Gives up after 10 s.
     pub async fn until_usable(&self, node: &NodeName, gn: Gn, pn: Pn) {
         let latest = Instant::now() + USABLE_WITHIN;
         let is_held_back =

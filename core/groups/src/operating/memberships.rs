@@ -54,12 +54,12 @@ impl Membership {
         self.position.as_ref()?.route.as_ref()?.colors_for(&self.member)
     }
 
-    /// Returns whether the place that an agent gave stays when the TIC tells of the membership: of
-    /// an earlier epoch only if the TIC names the same agent, as others may have made it up.
+    /// Returns whether the place that an agent gave stays when the TIC tells of the membership.
     pub(super) fn keeps_its_place_as(&self, told: &Self) -> bool {
-        self.epoch <= told.epoch
-            && (&self.group, self.mgid, &self.member) == (&told.group, told.mgid, &told.member)
-            && (&self.agent, &self.agent_address) == (&told.agent, &told.agent_address)
+        (&self.group, self.mgid, &self.member) == (&told.group, told.mgid, &told.member)
+            && (self.epoch < told.epoch
+                || (self.epoch, &self.agent, &self.agent_address)
+                    == (told.epoch, &told.agent, &told.agent_address))
     }
 
     /// Returns the status to report; a position of an older epoch does not count.

@@ -221,18 +221,3 @@ fn an_answer_as_new_as_the_agent_says_it_is_decides_on_the_epoch() {
     let held = oa.membership(&group_name(), &process()).unwrap();
     assert_eq!((held.epoch, &held.position), (Epoch(1), &None));
 }
-
-#[test]
-fn a_place_of_an_earlier_epoch_stays_only_if_the_tic_names_its_agent() {
-    for (agent, stays) in [(0, true), (9, false)] {
-        let update = changed(|told| {
-            (told.agent, told.agent_address) = (node_name(agent), address(agent));
-        });
-        let mut oa = up();
-        oa.position(at(0), &update, |_| true).unwrap();
-        oa.group(at(1), &snapshot(21, 2, 0, &[member(2, 20)]));
-        let held = oa.membership(&group_name(), &process()).unwrap();
-        assert_eq!((held.epoch, &held.agent), (Epoch(2), &node_name(0)));
-        assert_eq!(held.position.is_some(), stays, "of agent {agent}");
-    }
-}
