@@ -19,8 +19,6 @@
 //! - OA-2: after a snapshot the node's memberships in the group are the TIC's at that revision,
 //!   plus later joins; the TIC is asked for those that only an agent has told of.
 //! - OA-3: a node that is not up has no memberships and accepts no packets.
-//! - OA-4: while the TIC answers, the place of a membership that only an agent has told of is not
-//!   used: whoever needs it has the TIC asked ([`Oa::use_member`]).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -50,8 +48,8 @@ mod tests;
 pub use interface::{
     CallAnswer, CallError, CallId, Identity, JoinCall, LeaveCall, OaConfig, OaOutput, Phase,
 };
+pub use memberships::Membership;
 use memberships::Memberships;
-pub use memberships::{Membership, Standing};
 use seen::SeenRevisions;
 
 /// The operating agent of one node.
@@ -81,12 +79,11 @@ struct PendingCall {
     doubted: bool, // its answer may be out of date
 }
 
-/// A group agent's node and where it listens, as the TIC had it at a revision or later.
+/// A group agent's node and where it listens.
 #[derive(Clone, Copy)]
 struct AgentLocation<'a> {
     node: &'a NodeName,
     address: &'a Address,
-    revision: Revision,
 }
 
 #[derive(Clone, Debug)]
@@ -291,8 +288,6 @@ impl Oa {
                 agent_address: enrolment.agent_address.clone(),
                 position: None,
                 confirm_at: Some(now.after(self.confirmation_delay(update.gn, update.pn))),
-                known: enrolment.known,
-                standing: Standing::Told,
             });
         }
         is_new
@@ -332,10 +327,9 @@ impl Oa {
         });
         let ended: Vec<Pn> = ended.map(|held| held.member.pn).collect();
         self.end(gn, &ended);
-        self.memberships.doubt(gn, now.after(self.config.host_timeout));
         let agent = snapshot.group.agent.as_ref().zip(snapshot.agent_address.as_ref());
         let Some((node, address)) = agent else { return };
-        let agent = AgentLocation { node, address, revision: snapshot.revision };
+        let agent = AgentLocation { node, address };
         for member in stays.into_values() {
             self.adopt(now, &snapshot.group, agent, member);
         }
@@ -358,22 +352,6 @@ impl Oa {
         endpoint: &EndpointName,
     ) -> impl Iterator<Item = &Membership> {
         self.memberships.at_address(mgid, endpoint)
-    }
-
-    /// Tells that a member's place is needed; returns whether it may be used, or there is no such
-    /// member. The TIC is asked at once for one that only an agent has told of (OA-4).
-    pub fn use_member(&mut self, now: Moment, gn: Gn, pn: Pn) -> bool {
-        let Some(held) = self.memberships.get(gn, pn) else { return true };
-        match held.standing {
-            Standing::Valid => true,
-            Standing::Asked(_) | Standing::Doubted => false,
-            Standing::Told => {
-                let until = now.after(self.config.host_timeout);
-                self.memberships.set_standing(gn, pn, Standing::Asked(until));
-                self.fetch(now, gn);
-                false
-            }
-        }
     }
 
     /// Returns all memberships, by GN and PN.
@@ -399,11 +377,6 @@ impl Oa {
                 let due = |(key, at): (&(Gn, Pn), &Moment)| (*at <= now).then_some(*key);
                 for (gn, pn) in self.unplaced.iter().filter_map(due).collect::<Vec<_>>() {
                     self.register_member(now, gn, pn);
-                }
-                while let Some((gn, pn)) = self.memberships.take_unanswered(now) {
-                    if self.fetches.sent(gn).is_some() {
-                        self.memberships.set_standing(gn, pn, Standing::Valid);
-                    }
                 }
                 while let Some(gn) = self.memberships.take_due(now) {
                     self.fetch(now, gn);
@@ -461,8 +434,6 @@ impl Oa {
             agent_address: agent.address.clone(),
             position: None,
             confirm_at: None,
-            known: Revision(0),
-            standing: Standing::Valid,
         };
         match self.memberships.get_mut(group.gn, member.pn) {
             Some(held) if held.confirm_at.is_none() || held.keeps_its_place_as(&told) => {
@@ -474,11 +445,7 @@ impl Oa {
                 return;
             }
             // The answer may be older than the agent; the TIC is asked once more.
-            Some(held)
-                if held.epoch > told.epoch
-                    && agent.revision < held.known
-                    && held.confirm_at.is_some_and(|at| now < at) =>
-            {
+            Some(held) if held.epoch > told.epoch && held.confirm_at.is_some_and(|at| now < at) => {
                 return;
             }
             // Somebody else than its agent has told of it.

@@ -204,18 +204,6 @@ impl Cluster {
         self
     }
 
-    /// Waits until a membership that was formed can be opened: the TIC has confirmed it.
-    ///
-    /// # Panics
-    ///
-    /// If its agent was not started.
-    pub async fn until_usable(&self, member: &v1::Membership) {
-        let messages = self.messages[self.client.homes[&member.node]].lock().clone();
-        let node = NodeName::new(&member.node).expect("a name");
-        let messages = messages.expect("the process was started");
-        messages.until_usable(&node, Gn(member.gn), Pn(member.pn)).await;
-    }
-
     /// Lets a member take part in its group's messages.
     ///
     /// # Panics

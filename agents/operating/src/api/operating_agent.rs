@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_groups::names::{GroupName, NodeName, ProcessName};
-use fabricast_groups::operating::{Phase, Standing};
+use fabricast_groups::operating::Phase;
 use fabricast_proto::v1;
 use fabricast_proto::v1::operating_agent_service_server::OperatingAgentService;
 use fabricast_rpc::{Caller, Reason};
@@ -21,7 +21,6 @@ use super::membership_requests::{
 use super::status::{missing, not_a_member, stopped};
 use crate::agent::Agent;
 use crate::links::measurement::OperationRun;
-use crate::links::member_handle::Messages;
 use crate::links::streams::Ends;
 use crate::nodes::direct::Waiting;
 
@@ -175,15 +174,13 @@ impl OperatingAgentService for OperatingAgentServer {
         let group = decode_name("group", &request.group, GroupName::new)?;
         let process = decode_name("process", &request.process, ProcessName::new)?;
         let node = live_node(&self.agent.runtime.nodes, &request.node)?;
-        let nodes = &self.agent.runtime.nodes;
-        let read = || nodes.read(&node, |agent| agent.membership(&group, &process).cloned());
-        let member = read().flatten().map(|held| held.member);
-        if let Some(member) = member {
-            Messages(nodes.clone()).until_usable(&node, member.gn, member.pn).await;
-        }
-        let held = read().flatten().ok_or_else(|| not_a_member(&group, &node))?;
-        let colors = held.colors().filter(|_| held.standing == Standing::Valid);
-        let Some(colors) = colors else {
+        let held = self
+            .agent
+            .runtime
+            .nodes
+            .read(&node, |agent| agent.membership(&group, &process).cloned());
+        let held = held.flatten().ok_or_else(|| not_a_member(&group, &node))?;
+        let Some(colors) = held.colors() else {
             let text = format!("group: '{group}' has no open multicast connection here");
             return Err(Reason::NotRouted.status(text, &[("group", group.as_str())]));
         };

@@ -398,7 +398,6 @@ impl ProcessService for ProcessServer {
         let member = self.member(&call.session, &group)?;
         let node = &call.session.process.0;
         let messages = Messages(self.nodes().clone());
-        messages.until_usable(node, member.gn, member.pn).await;
         let (handle, events) = messages.open_member(node, member.gn, member.pn)?;
         let session = Arc::clone(&call.session);
         let memory = ParticipantMemory::open(&self.agent.memories, &session, first.part);
@@ -433,7 +432,6 @@ impl ProcessService for ProcessServer {
             return Err(Reason::NoDirectPath.status(text, &[("node", node.as_str())]));
         }
         let MemberRecord { gn, pn, .. } = self.member(&call.session, &group)?;
-        Messages(self.nodes().clone()).until_usable(node, gn, pn).await;
         // A tree that the program does not know would make it acknowledge what others lack.
         if !first.knows_trees && !has_default_tree(self.nodes(), node, MemberId { gn, pn }) {
             let text = format!("group '{group}' has a tree that this program does not know");

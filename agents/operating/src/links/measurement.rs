@@ -134,9 +134,7 @@ impl OperationRun {
             });
             match place.flatten() {
                 Some((gn, pn)) => {
-                    let messages = Messages(nodes.clone());
-                    messages.until_usable(&self.node, gn, pn).await;
-                    return Ok(messages.open_member(&self.node, gn, pn)?);
+                    return Ok(Messages(nodes.clone()).open_member(&self.node, gn, pn)?);
                 }
                 None if Instant::now() < latest => tokio::time::sleep(PAUSE).await,
                 None => {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use fabricast_groups::ids::{Gn, Moment, Pn};
 use fabricast_groups::names::NodeName;
-use fabricast_groups::operating::{Oa, Standing};
 use fabricast_messages::{
     Answer, MemberId, Mode, OpenError, Operation, OperationError, SendError, StartError, Terms,
 };
@@ -19,10 +18,6 @@ use crate::nodes::messages::{MemberChannels, NodeMessages};
 
 /// Shortest time between two rosters: when many members open at once, each would be told of each.
 const ROSTER_INTERVAL: Duration = Duration::from_millis(5);
-
-/// Longest wait until the place of a member may be used, and the pause between two looks.
-const USABLE_WITHIN: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(5);
 
 /// Opens members hosted by a process of operating agents.
 #[derive(Clone, Debug)]
@@ -147,24 +142,12 @@ impl MemberError {
 }
 
 impl Messages {
-    /// Waits until the place of a member may be used: the TIC is asked for a membership that only an
-    /// agent has told of. Gives up after 10 s.
-    pub async fn until_usable(&self, node: &NodeName, gn: Gn, pn: Pn) {
-        let latest = Instant::now() + USABLE_WITHIN;
-        let is_held_back =
-            |agent: &Oa| agent.member(gn, pn).is_some_and(|held| held.standing != Standing::Valid);
-        while self.0.read(node, is_held_back) == Some(true) && Instant::now() < latest {
-            self.0.input(node, |agent, now| agent.use_member(now, gn, pn));
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-
     /// Lets a member take part in its group's messages and operations.
     ///
     /// # Errors
     ///
-    /// [`MemberError`] with `UNKNOWN_NODE`, `NOT_A_MEMBER` if the member has no position yet or may
-    /// not use it ([`Messages::until_usable`]), or `SEAT_TAKEN` if it takes part already.
+    /// [`MemberError`] with `UNKNOWN_NODE`, `NOT_A_MEMBER` if the member has no position yet, or
+    /// `SEAT_TAKEN` if it takes part already.
     pub fn open_member(
         &self,
         node: &NodeName,
@@ -353,101 +336,5 @@ impl MemberEvents {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use fabricast_groups::directory::{GroupSnapshot, MemberView};
-    use fabricast_groups::ids::{Epoch, Incarnation, Revision, Version};
-    use fabricast_groups::message::{Enrolment, PositionUpdate};
-    use fabricast_groups::names::{Address, EndpointName, GroupName, ProcessName};
-    use fabricast_groups::record::{GroupRecord, MemberRecord};
-    use fabricast_groups::tree::TreeShape;
-    use fabricast_topology::Mgid;
-
-    use super::*;
-    use crate::testing::agent;
-
-    const GN: Gn = Gn(1);
-    const PN: Pn = Pn(0);
-
-    fn view(node: &NodeName) -> MemberView {
-        let member = MemberRecord {
-            gn: GN,
-            pn: PN,
-            node: node.clone(),
-            process: ProcessName::new("p").unwrap(),
-            endpoint: EndpointName::new("h0").unwrap(),
-            joined: Revision(5),
-        };
-        let address = Address::new("127.0.0.1:1").unwrap();
-        MemberView { member, incarnation: Incarnation(1), address }
-    }
-
-    fn record(node: &NodeName) -> GroupRecord {
-        GroupRecord {
-            gn: GN,
-            name: GroupName::new("g").unwrap(),
-            mgid: Mgid(1),
-            agent: Some(node.clone()),
-            epoch: Epoch(1),
-            members_revision: Revision(5),
-            changed: Revision(5),
-            persistent: false,
-            exclusive: false,
-            layer: None,
-            job: None,
-            expected: None,
-            home: None,
-            tree: TreeShape::default(),
-            created: Moment(0),
-            route: None,
-        }
-    }
-
-    fn enrolled(node: &NodeName) -> PositionUpdate {
-        let (view, group) = (view(node), record(node));
-        let agent_address = view.address.clone();
-        let (agent, known) = (node.clone(), Revision(6));
-        let (name, mgid, tree) = (group.name, group.mgid, group.tree);
-        let enrolment = Enrolment { group: name, mgid, member: view, agent, agent_address, known };
-        PositionUpdate {
-            gn: GN,
-            epoch: Epoch(1),
-            pn: PN,
-            node: node.clone(),
-            tree,
-            parent: None,
-            children: Vec::new(),
-            route: None,
-            version: Version(1),
-            enrolment: Some(Box::new(enrolment)),
-        }
-    }
-
-    #[tokio::test]
-    async fn a_member_takes_part_only_once_the_tic_has_confirmed_it() {
-        let test = agent();
-        test.node_up();
-        let (nodes, node) = (&test.agent.runtime.nodes, &test.node);
-        let update = enrolled(node);
-        let taken = nodes.input(node, |agent, now| agent.position(now, &update, |_| true));
-        assert_eq!(taken, Some(Ok(())));
-        let messages = Messages(nodes.clone());
-        let refused = messages.open_member(node, GN, PN).unwrap_err();
-        assert_eq!(refused, MemberError::NotOpened(OpenError::NoPlace { gn: GN, pn: PN }));
-        let member = MemberId { gn: GN, pn: PN };
-        let direct = |messages: &mut NodeMessages, agent: &Oa, now| {
-            messages.open_direct(now, agent, member).is_ok()
-        };
-        assert_eq!(nodes.messages(node, direct), Some(false), "nor by the direct path");
-        let members = vec![view(node)];
-        let agent_address = Some(members[0].address.clone());
-        let (revision, group) = (Revision(6), record(node));
-        let snapshot = GroupSnapshot { revision, group, agent_address, members };
-        nodes.input(node, |agent, now| agent.group(now, &snapshot));
-        messages.until_usable(node, GN, PN).await;
-        messages.open_member(node, GN, PN).unwrap();
     }
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fabricast_groups::ids::{Gn, Moment, Pn, Revision};
 use fabricast_groups::message::Neighbor;
 use fabricast_groups::names::NodeName;
-use fabricast_groups::operating::{Membership, Oa, Standing};
+use fabricast_groups::operating::{Membership, Oa};
 use fabricast_messages::{Body, DecodeError, Frame, MemberId, OpenError};
 use fabricast_proto::v1;
 use fabricast_wire::encode_tree;
@@ -196,9 +196,8 @@ impl NodeMessages {
     ///
     /// # Errors
     ///
-    /// [`OpenError`] if there is no such member, its place may not be used yet (OA-4), or it has
-    /// taken part before in this life: the numbers of its messages go on where its earlier endpoint
-    /// was.
+    /// [`OpenError`] if there is no such member, or it has taken part before in this life: the
+    /// numbers of its messages go on where its earlier endpoint was.
     pub(crate) fn open_direct(
         &mut self,
         now: Moment,
@@ -206,8 +205,8 @@ impl NodeMessages {
         key: MemberId,
     ) -> Result<Opened, OpenError> {
         let MemberId { gn, pn } = key;
-        let held = agent.member(gn, pn).filter(|held| held.standing == Standing::Valid);
-        let joined = held.ok_or(OpenError::NoPlace { gn, pn })?.member.joined;
+        let held = agent.member(gn, pn).ok_or(OpenError::NoPlace { gn, pn })?;
+        let joined = held.member.joined;
         if self.took_part.get(&key).is_some_and(|part| part.joined == joined) {
             return Err(OpenError::Open { gn, pn });
         }

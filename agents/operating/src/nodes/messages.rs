@@ -10,7 +10,7 @@ use std::sync::Arc;
 use fabricast_groups::ids::{Epoch, Gn, Moment, Pn, Revision, Version};
 use fabricast_groups::message::Neighbor;
 use fabricast_groups::names::{Address, NodeName};
-use fabricast_groups::operating::{Membership, Oa, Standing};
+use fabricast_groups::operating::{Membership, Oa};
 use fabricast_messages::{
     Call, Limits, MemberId, MessageLayer, Mode, Offer, OpenError, Operation, Outcome, Output,
     Place, PlaceNeighbor, Run, SendError, SendId, StartError, Terms,
@@ -184,8 +184,8 @@ impl NodeMessages {
     ///
     /// # Errors
     ///
-    /// [`OpenError`] if the member has no position that may be used yet, takes part already, or has
-    /// done so by the direct path.
+    /// [`OpenError`] if the member has no position yet, takes part already, or has done so by the
+    /// direct path.
     pub(crate) fn open(
         &mut self,
         now: Moment,
@@ -345,15 +345,12 @@ impl NodeMessages {
         }
     }
 
-    /// Gives the layer a member's position, unless it has it, there is none yet, it may not be used
-    /// yet (OA-4), or the member's process serves it.
+    /// Gives the layer a member's position, unless it has it, there is none yet, or the member's
+    /// process serves it.
     pub(super) fn place(&mut self, now: Moment, held: &Membership) {
         let key = MemberId { gn: held.member.gn, pn: held.member.pn };
         if self.direct.contains_key(&key) {
             return self.keep_links(now, held);
-        }
-        if held.standing != Standing::Valid {
-            return;
         }
         let (Some(version), Some(place)) = (self.position_version(held), self.layer_place(held))
         else {

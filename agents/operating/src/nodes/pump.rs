@@ -30,13 +30,6 @@ impl State {
         while let Some(node) = pass.pending.pop() {
             let Some(hosted) = self.nodes.get_mut(&node) else { continue };
             let awaited: Vec<_> = hosted.messages.layer.awaited().collect();
-            if !awaited.is_empty() {
-                for (gn, pn) in &awaited {
-                    hosted.operating.use_member(now, *gn, *pn);
-                }
-                self.drain_operating(&node, effects);
-            }
-            let Some(hosted) = self.nodes.get_mut(&node) else { continue };
             hosted.messages.follow(now, &hosted.operating, awaited);
             hosted.messages.renew_direct_links(now, &hosted.operating);
             let mut outputs = Vec::new();

@@ -95,17 +95,10 @@ impl State {
     /// Takes the outputs of one node after an input. Those that concern only this process are dealt
     /// with here, the others become effects.
     pub(super) fn drain(&mut self, node: &NodeName, now: Moment, effects: &mut Vec<Effect>) {
-        let is_down = self.drain_operating(node, effects);
-        self.drain_agents(node, now, effects);
-        self.follow_node(node, is_down, now, effects);
-    }
-
-    /// Takes the outputs of a node's operating agent; returns whether the node's life has ended.
-    pub(super) fn drain_operating(&mut self, node: &NodeName, effects: &mut Vec<Effect>) -> bool {
         self.rescheduled.insert(node.clone());
         let is_one_of_many = self.nodes.len() > MANY_NODES;
+        let Some(hosted) = self.nodes.get_mut(node) else { return };
         let mut is_down = false;
-        let Some(hosted) = self.nodes.get_mut(node) else { return is_down };
         while let Some(output) = hosted.operating.poll_output() {
             let node = node.clone();
             effects.push(match output {
@@ -151,7 +144,8 @@ impl State {
                 }
             });
         }
-        is_down
+        self.drain_agents(node, now, effects);
+        self.follow_node(node, is_down, now, effects);
     }
 
     /// Hands a report to group agents and their answer to the reporting node; returns whether they

@@ -59,8 +59,7 @@ impl Oa {
                 }
                 let agent = joined.group.agent.clone();
                 let agent = agent.unwrap_or_else(|| self.identity.node.clone());
-                let (address, revision) = (&joined.agent_address, joined.member.joined);
-                let host = AgentLocation { node: &agent, address, revision };
+                let host = AgentLocation { node: &agent, address: &joined.agent_address };
                 self.adopt(now, &joined.group, host, &joined.member);
                 if self.memberships.get(gn, pn).is_some_and(|held| held.position.is_some()) {
                     self.finish_join(gn, pn);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_topology::Mgid;
 
-use crate::ids::{Epoch, Gn, Moment, Pn, Revision, Version};
+use crate::ids::{Epoch, Gn, Moment, Pn, Version};
 use crate::message::{MembershipStatus, PositionUpdate};
 use crate::names::{Address, EndpointName, GroupName, NodeName, ProcessName};
 use crate::record::{Colors, MemberRecord};
@@ -29,23 +29,6 @@ pub struct Membership {
     /// When the TIC is asked for a membership that an agent has told of; `None` once the TIC has
     /// told of it.
     pub confirm_at: Option<Moment>,
-    /// Revision of the records at which an agent says to have seen it; 0 if the TIC has told of it.
-    pub known: Revision,
-    /// Says if its place may be used.
-    pub standing: Standing,
-}
-
-/// Says if the place of a membership may be used: whoever has a certificate can send one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It may: the TIC has told of the membership, or did not answer in time.
-    Valid,
-    /// Only an agent has told of it, and nobody has needed it yet.
-    Told,
-    /// The TIC is being asked; if it does not answer until then, the place may be used.
-    Asked(Moment),
-    /// The TIC has answered, and has not confirmed it.
-    Doubted,
 }
 
 impl Membership {
@@ -82,7 +65,6 @@ pub(super) struct Memberships {
     by_address: BTreeSet<(Mgid, EndpointName, Gn, Pn)>,
     by_process: BTreeMap<(GroupName, ProcessName), (Gn, Pn)>,
     unconfirmed: BTreeSet<(Moment, Gn, Pn)>, // when to ask the TIC for them
-    asked: BTreeSet<(Moment, Gn, Pn)>,       // those that are needed, until when the TIC may answer
 }
 
 impl Memberships {
@@ -103,9 +85,6 @@ impl Memberships {
         if let Some(at) = gone.confirm_at {
             self.unconfirmed.remove(&(at, gn, pn));
         }
-        if let Standing::Asked(until) = gone.standing {
-            self.asked.remove(&(until, gn, pn));
-        }
         let process = (gone.group.clone(), gone.member.process.clone());
         if self.by_process.get(&process) == Some(&(gn, pn)) {
             self.by_process.remove(&process);
@@ -113,55 +92,16 @@ impl Memberships {
         Some(gone)
     }
 
-    /// Changes whether the place of a membership may be used.
-    pub(super) fn set_standing(&mut self, gn: Gn, pn: Pn, standing: Standing) {
-        let Some(held) = self.all.get_mut(&(gn, pn)) else { return };
-        if let Standing::Asked(until) = std::mem::replace(&mut held.standing, standing) {
-            self.asked.remove(&(until, gn, pn));
-        }
-        if let Standing::Asked(until) = standing {
-            self.asked.insert((until, gn, pn));
-        }
-    }
-
-    /// Takes a membership that is needed and for which the TIC has not answered in time.
-    pub(super) fn take_unanswered(&mut self, now: Moment) -> Option<(Gn, Pn)> {
-        let (_, gn, pn) = *self.asked.first().filter(|(until, _, _)| *until <= now)?;
-        self.set_standing(gn, pn, Standing::Told);
-        Some((gn, pn))
-    }
-
-    /// Records that an answer of the TIC has not confirmed what agents have told of a group. It is
-    /// asked again at `at`, unless it is to be asked before.
-    pub(super) fn doubt(&mut self, gn: Gn, at: Moment) {
-        let told = self.of_group(gn).filter(|held| held.confirm_at.is_some());
-        for pn in told.map(|held| held.member.pn).collect::<Vec<_>>() {
-            let Some(held) = self.all.get_mut(&(gn, pn)) else { continue };
-            if let Some(before) = held.confirm_at
-                && at < before
-                && self.unconfirmed.remove(&(before, gn, pn))
-            {
-                held.confirm_at = Some(at);
-                self.unconfirmed.insert((at, gn, pn));
-            }
-            if matches!(held.standing, Standing::Asked(_)) {
-                self.set_standing(gn, pn, Standing::Doubted);
-            }
-        }
-    }
-
     /// Records that the TIC has told of a membership.
     pub(super) fn confirm(&mut self, gn: Gn, pn: Pn) {
-        self.set_standing(gn, pn, Standing::Valid);
         if let Some(at) = self.get_mut(gn, pn).and_then(|held| held.confirm_at.take()) {
             self.unconfirmed.remove(&(at, gn, pn));
         }
     }
 
-    /// Returns when the TIC is to be asked for a membership, or must have answered.
+    /// Returns when the TIC is to be asked for a membership.
     pub(super) fn next_confirmation(&self) -> Option<Moment> {
-        let first = |set: &BTreeSet<(Moment, Gn, Pn)>| set.first().map(|(at, _, _)| *at);
-        first(&self.unconfirmed).into_iter().chain(first(&self.asked)).min()
+        self.unconfirmed.first().map(|(at, _, _)| *at)
     }
 
     /// Takes a group for which the TIC is to be asked now.

@@ -57,7 +57,6 @@ async fn open(cluster: &Cluster, group: &v1::Group, nodes: &[String]) -> Vec<Mem
         assert_eq!(membership.pn, pn);
         let position = membership.position.clone().unwrap_or_default();
         assert_eq!(position.tree, group.tree, "the agent passes the shape on");
-        cluster.until_usable(&membership).await;
         let (handle, mut events) = cluster.open_member(&membership);
         tokio::spawn(async move { while events.next().await.is_some() {} });
         handles.push(handle);
