@@ -11,13 +11,11 @@
 //! [`GaHost::next_deadline`].
 //!
 //! Invariants
-//! - GA-1: after a snapshot the member table is the TIC's at that revision, plus newcomers, which
-//!   registered with a later join (G2). They take nobody's rank, and the TIC is asked for them at
-//!   once, and once more after a report timeout.
+//! - GA-1: after a snapshot the member table is the TIC's at that revision, plus members that
+//!   registered with a later join (G2). They take nobody's rank, and the TIC is asked for them
+//!   after a report timeout.
 //! - GA-2: the pending output is at most one position per member, and one probe, one report and one
 //!   refresh per node or group.
-//! - GA-3: a newcomer is nobody's neighbour before a snapshot has it: a certificate is enough to
-//!   register. Only while the TIC has not answered for a report timeout, it is taken at its word.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -44,9 +42,6 @@ pub use interface::{GaConfig, GaOutput};
 /// changes since.
 const MAX_REPORTED_VERSION: Version = Version(MAX_VERSION.0 + (1 << 32));
 
-/// Limit on the newcomers of all groups of a host.
-const MAX_NEWCOMERS: usize = 1 << 16;
-
 /// The group agents of one node.
 #[derive(Clone, Debug)]
 pub struct GaHost {
@@ -70,7 +65,7 @@ struct Agent {
     record: GroupRecord,
     known: Revision, // of the snapshot
     members: BTreeMap<Pn, MemberState>,
-    live: BTreeSet<Pn>,     // members in the tree: all but newcomers
+    live: BTreeSet<Pn>,     // the keys of `members`, as `tree` takes them
     matches_snapshot: bool, // no member of the snapshot was removed since
 }
 
@@ -81,7 +76,7 @@ struct MemberState {
     colors: Option<Colors>, // as last sent
     resend_at: Option<Moment>,
     is_known: bool,             // its node has registered or reported it
-    confirm_at: Option<Moment>, // a newcomer: it registered, and no snapshot has had it
+    confirm_at: Option<Moment>, // it registered, and no snapshot has had it
 }
 
 /// Repeated report to the TIC that a node has failed.
@@ -136,8 +131,7 @@ impl GaHost {
         self.incarnation
     }
 
-    /// Registers a member, which may be newer than the TIC's snapshot. A newcomer's position has no
-    /// children.
+    /// Registers a member, which may be newer than the TIC's snapshot.
     ///
     /// # Errors
     ///
@@ -150,13 +144,12 @@ impl GaHost {
         register: &Register,
     ) -> Result<PositionUpdate, AgentRefusal> {
         let (gn, pn) = (register.gn, register.member.member.pn);
-        let has_room = self.unconfirmed.len() < MAX_NEWCOMERS; // others come by a snapshot
         let agent = self.agent_in_epoch(now, gn, register.epoch)?;
         let asks = &register.member;
         let is_later = asks.member.joined > agent.known;
         match agent.members.get(&pn) {
             Some(state) if state.view.member == asks.member => {}
-            None if is_later && has_room => self.register_newcomer(now, gn, asks.clone()),
+            None if is_later => self.register_new(now, gn, asks.clone()),
             Some(_) | None => {
                 if is_later {
                     self.refresh(now, gn); // the former process may have left
@@ -342,11 +335,10 @@ impl GaHost {
             self.confirm_position(gn, pn);
             self.dirty.insert((gn, pn));
         }
-        while let Some((at, gn, pn)) =
+        while let Some((_, gn, _)) =
             self.unconfirmed.first().filter(|(at, _, _)| *at <= now).copied()
         {
             self.unconfirmed.pop_first();
-            self.trust_if_unanswered(at, gn, pn);
             self.refresh(now, gn);
         }
     }

@@ -131,19 +131,11 @@ impl TreeShape {
         if !live.contains(&pn) {
             return None;
         }
-        let parent = self.parent(pn, live);
-        Some(Position { parent, children: self.children(pn, parent.is_none(), live) })
-    }
-
-    /// Returns the parent of `pn`, which need not be live, in the tree over `live`; `None` for the
-    /// root.
-    ///
-    /// Cost: as [`TreeShape::position`].
-    pub fn parent(self, pn: Pn, live: &BTreeSet<Pn>) -> Option<Pn> {
         let above = self.way_to(pn, live).filter(|place| place.number != u64::from(pn.0));
         let parent = above.filter_map(|place| place.live(live)).last();
         // A member without a live place above it is below the root, unless it is the root.
-        parent.or_else(|| self.root(live).filter(|root| *root != pn))
+        let parent = parent.or_else(|| self.root(live).filter(|root| *root != pn));
+        Some(Position { parent, children: self.children(pn, parent.is_none(), live) })
     }
 
     /// Returns every PN whose position differs between `live` and `live` without `pn`: itself, its

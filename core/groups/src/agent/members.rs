@@ -4,16 +4,12 @@ use super::{GaHost, MemberState, PeerNode};
 use crate::directory::MemberView;
 use crate::ids::{Gn, Moment, Pn, Version};
 use crate::message::{Enrolment, Neighbor, PositionUpdate};
-use crate::tree::Position;
 
 impl GaHost {
     pub(super) fn position(&self, gn: Gn, pn: Pn) -> Option<PositionUpdate> {
         let agent = self.groups.get(&gn)?;
         let state = agent.members.get(&pn)?;
-        let place = agent.record.tree.position(pn, &agent.live).unwrap_or_else(|| Position {
-            parent: agent.record.tree.parent(pn, &agent.live),
-            children: Vec::new(), // a newcomer has no duties
-        });
+        let place = agent.record.tree.position(pn, &agent.live)?;
         let neighbor = |pn: Pn| {
             let view = &agent.members.get(&pn)?.view;
             Some(Neighbor { pn, node: view.member.node.clone(), address: view.address.clone() })
@@ -54,14 +50,11 @@ impl GaHost {
         }
     }
 
-    /// Adds a newcomer, which no snapshot has had, and asks the TIC for it. The newcomer is told
-    /// its parent; no other member is told of it, and its node is not watched (GA-3).
-    pub(super) fn register_newcomer(&mut self, now: Moment, gn: Gn, view: MemberView) {
-        let (at, pn) = (now.after(self.config.detector.report_timeout), view.member.pn);
-        self.unconfirmed.insert((at, gn, pn));
+    /// Adds a member that no snapshot has had. Its node is not watched before one has it.
+    pub(super) fn register_new(&mut self, now: Moment, gn: Gn, view: MemberView) {
+        let at = now.after(self.config.detector.report_timeout);
+        self.unconfirmed.insert((at, gn, view.member.pn));
         self.insert_member(gn, view, Some(at));
-        self.mark_changed(gn, vec![pn]);
-        self.refresh(now, gn);
     }
 
     /// Records that the TIC's snapshot has a member.
@@ -71,43 +64,24 @@ impl GaHost {
         let view = state.view.clone();
         self.unconfirmed.remove(&(at, gn, pn));
         self.watch_peer(now, &view);
-        self.enter_tree(gn, pn);
-    }
-
-    /// Treats a newcomer as a member if no answer of the TIC has come since it registered, so that
-    /// groups grow by what the TIC has granted before it failed.
-    ///
-    /// - `at`: when the TIC had to be asked for it at the latest.
-    pub(super) fn trust_if_unanswered(&mut self, at: Moment, gn: Gn, pn: Pn) {
-        let wait = self.config.detector.report_timeout;
-        if self.fetches.sent(gn).is_some_and(|sent| sent.after(wait) <= at) {
-            self.enter_tree(gn, pn);
-        }
     }
 
     pub(super) fn add_member(&mut self, now: Moment, gn: Gn, view: MemberView) {
-        let pn = view.member.pn;
         self.watch_peer(now, &view);
         self.insert_member(gn, view, None);
-        self.enter_tree(gn, pn);
     }
 
     fn insert_member(&mut self, gn: Gn, view: MemberView, confirm_at: Option<Moment>) {
         let Some(agent) = self.groups.get_mut(&gn) else { return };
+        let pn = view.member.pn;
         let colors = agent.record.route.as_ref().and_then(|route| route.colors_for(&view.member));
-        let (pn, version) = (view.member.pn, Version(0));
+        let version = Version(0);
         let state =
             MemberState { view, version, colors, resend_at: None, is_known: false, confirm_at };
         agent.members.insert(pn, state);
-    }
-
-    /// Gives a member its place in the tree, unless it has it, and tells its neighbours.
-    fn enter_tree(&mut self, gn: Gn, pn: Pn) {
-        let Some(agent) = self.groups.get_mut(&gn) else { return };
-        if agent.members.contains_key(&pn) && agent.live.insert(pn) {
-            let touched = agent.record.tree.affected(pn, &agent.live);
-            self.mark_changed(gn, touched);
-        }
+        agent.live.insert(pn);
+        let touched = agent.record.tree.affected(pn, &agent.live);
+        self.mark_changed(gn, touched);
     }
 
     /// Removes a member for another reason than a snapshot.

@@ -137,8 +137,7 @@ fn a_member_that_holds_a_version_of_somebody_else_gets_a_higher_one() {
     assert_eq!(answer.positions[0].version, Version(forged + 1));
     assert!(host.report(at(2), &report(1, &[(1, 2, forged + 1)])).is_empty(), "it has that now");
     // Another member is its neighbour now, which its next place says.
-    let members = [view(0, 0, 1), view(1, 1, 2), view(2, 2, 11)];
-    host.snapshot(at(3), &snapshot(11, 2, &members));
+    host.register(at(3), &register(2, view(2, 2, 11))).unwrap();
     let versions = |host: &GaHost| -> Vec<u64> {
         host.query(GN).unwrap().1.iter().map(|(_, place)| place.version.0).collect()
     };
@@ -169,20 +168,19 @@ fn a_position_carries_the_membership_until_the_node_is_known_to_have_it() {
     host.tick(at(9));
     assert_eq!(enrolled(&drain(&mut host, at(9))), [told, None], "one has said that it has it");
     host.register(at(9), &register(2, view(2, 2, 11))).unwrap();
-    host.snapshot(at(9), &snapshot(11, 2, &[view(0, 0, 1), view(1, 1, 2), view(2, 2, 11)]));
-    assert_eq!(enrolled(&drain(&mut host, at(9))), [None, None], "it and its parent");
+    assert_eq!(enrolled(&drain(&mut host, at(9))).len(), 1, "its parent");
     host.tick(at(20));
     assert!(enrolled(&drain(&mut host, at(20)))[1..].iter().all(Option::is_none));
 }
 
 #[test]
 fn a_change_is_sent_to_the_tree_neighbours_only() {
-    let mut members: Vec<_> = (0..8).map(|pn| view(pn, pn, 1)).collect();
+    let members: Vec<_> = (0..8).map(|pn| view(pn, pn, 1)).collect();
     let mut host = host(&members);
     drain(&mut host, at(0));
-    members.push(view(8, 8, 11));
-    host.snapshot(at(1), &snapshot(11, 2, &members));
-    assert_eq!(told(&drain(&mut host, at(1))), [7, 8]);
+    let place = host.register(at(1), &register(2, view(8, 8, 11))).unwrap();
+    assert_eq!(place.parent.unwrap().pn, Pn(7));
+    assert_eq!(told(&drain(&mut host, at(1))), [7]);
     let leaver = Deregister { gn: GN, epoch: Epoch(2), pn: Pn(1), node: name(1) };
     host.deregister(at(1), &leaver).unwrap();
     assert_eq!(told(&drain(&mut host, at(1))), [0, 2, 3]);
@@ -256,63 +254,16 @@ fn a_member_that_the_tic_does_not_confirm_is_forgotten() {
         drain(&mut host, at(0));
         host.register(at(1), &register(2, forged.clone())).unwrap();
         assert_eq!(host.watched().count(), 0, "numbers of its own watch nobody");
-        answer(&mut host, early, 11);
+        host.refresh(early, GN);
+        answer(&mut host, due, 11);
         assert_eq!(host.members(GN).unwrap().count(), 2, "the answer may be older");
         drain(&mut host, early);
         assert!(host.next_deadline().unwrap() <= due);
         host.tick(due);
         assert!(drain(&mut host, due).contains(&GaOutput::Refresh { gn: GN }));
-        assert_eq!(children(&host, 0), [0; 0], "the TIC answers");
         answer(&mut host, due, 12);
         assert_eq!(host.members(GN).unwrap().count(), 1);
     }
-}
-
-/// Ranks below one of the members, by its position.
-fn children(host: &GaHost, pn: u32) -> Vec<u32> {
-    let places = host.query(GN).unwrap().1;
-    let place = places.iter().find(|(_, place)| place.pn == Pn(pn));
-    place.unwrap().1.children.iter().map(|child| child.pn.0).collect()
-}
-
-/// The certificate of any node is enough to register with a group's agent.
-#[test]
-fn a_newcomer_is_nobodys_neighbour_before_a_snapshot_has_it() {
-    let members = [view(1, 1, 1), view(0, 0, 2), view(3, 3, 3)];
-    for newcomer in [2, 4, 9] {
-        let view = view(newcomer, 7, 11);
-        let mut host = host(&members);
-        drain(&mut host, at(0));
-        let before = [0, 1, 3].map(|pn| children(&host, pn));
-        let place = host.register(at(1), &register(2, view.clone())).unwrap();
-        assert!(place.parent.is_some() && place.children.is_empty() && place.version.0 > 0);
-        assert_eq!(drain(&mut host, at(1)), [GaOutput::Refresh { gn: GN }], "nobody is told");
-        assert_eq!([0, 1, 3].map(|pn| children(&host, pn)), before);
-        let all = [members[0].clone(), members[1].clone(), members[2].clone(), view];
-        host.snapshot(at(1), &snapshot(11, 2, &all));
-        let parent = [0, 1, 3].into_iter().find(|pn| children(&host, *pn).contains(&newcomer));
-        let outputs = told(&drain(&mut host, at(1)));
-        assert!(outputs.contains(&newcomer) && outputs.contains(&parent.unwrap()), "{outputs:?}");
-    }
-}
-
-#[test]
-fn a_newcomer_is_taken_at_its_word_while_no_tic_answers() {
-    let old = [view(0, 0, 1)];
-    let mut host = host(&old);
-    drain(&mut host, at(0));
-    host.register(at(1), &register(2, view(1, 1, 12))).unwrap();
-    let due = at(1).after(CONFIG.detector.report_timeout);
-    host.tick(at(3));
-    assert_eq!(children(&host, 0), [0; 0]);
-    host.tick(due);
-    assert_eq!(children(&host, 0), [1]);
-    assert!(told(&drain(&mut host, due)).contains(&0));
-    host.snapshot(due, &snapshot(11, 2, &old));
-    assert_eq!(children(&host, 0), [1], "the answer may be older");
-    drain(&mut host, due);
-    host.snapshot(due, &snapshot(13, 2, &old));
-    assert_eq!((host.members(GN).unwrap().count(), children(&host, 0)), (1, vec![]));
 }
 
 #[test]
