@@ -25,6 +25,14 @@ impl Lab {
         lab
     }
 
+    /// Writes the spec of a fabric of 6 switches and 8 hosts; returns its file.
+    fn small_fabric(&self) -> String {
+        let file = self.0.path().join("small.toml");
+        let spec = "kind = 'leaf-spine'\nleaves = 4\nspines = 2\nendpoints_per_leaf = 2\n";
+        std::fs::write(&file, spec).expect("a file");
+        file.display().to_string()
+    }
+
     fn folder(&self) -> PathBuf {
         self.0.path().join("run")
     }
