@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use super::{Figures, build, compile_mpi, measure};
 use crate::{install_openmpi, setup};
 
-/// Where the page goes.
+/// File of the page.
 const PAGE: &str = "docs/evaluation/traffic/README.md";
 /// Tools without which there is no lab with Open MPI.
 const TOOLS: [&str; 2] = ["ovs", "openmpi"];

@@ -308,7 +308,7 @@ impl MemberEndpoint {
         if pieces.progress_at.after(patience) <= now {
             pieces.progress_at = now;
             let all = pieces.have..pieces.have.saturating_add(window).min(pieces.of.pieces);
-            // Who has heard nothing gets the whole outcome for one question.
+            // A member that has heard nothing gets the whole outcome for one question.
             let missing = if pieces.heard { pieces.gaps(all) } else { vec![all] };
             self.ask_parent(&missing);
         }

@@ -30,7 +30,7 @@ const TRIES: usize = 3;
 /// files, and a machine that starts hundreds of them answers none in time.
 pub(super) const COMMANDS_AT_ONCE: usize = 16;
 
-/// Why a bridge cannot be used.
+/// Reason why a bridge cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum Problem {
     #[error("it has not been looked at")]
@@ -51,8 +51,8 @@ pub(super) enum Problem {
     NoRoom { place: Place, most: u32 },
 }
 
-/// Why a bridge did not take a write. Unless it says something else, the bridge holds what it held
-/// before.
+/// Reason why a bridge did not take a write. Unless it says something else, the bridge holds what
+/// it held before.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum WriteError {
     #[error(transparent)]

@@ -199,7 +199,7 @@ async fn all_bridges_forget_an_address_before_one_leads_it_by_a_new_tree() {
     assert!(leaving.iter().all(|line| line.contains("mdb del") && line.contains("239.1.1.1")));
     let line = |port| format!("n0: mdb add dev br0 port {port} grp 239.1.1.1 permanent");
     assert_eq!(coming, ["p1", "p2"].map(line));
-    // What an earlier agent left behind moves in the same way.
+    // Entries that an earlier agent left behind move in the same way.
     let mut world = world;
     world.restart();
     world.kernel.changes.lock().clear();
