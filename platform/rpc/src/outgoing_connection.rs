@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tracing::info;
@@ -22,9 +22,7 @@ use tracing::info;
 use crate::identity::{Caller, Identity, Role};
 use crate::log_budget::LogBudget;
 use crate::security::{CurrentTls, LaterTls, Security};
-use crate::shown_certificate::{
-    CertificateFault, RECHECK_INTERVAL, ShownCertificate, Verifier, denied,
-};
+use crate::shown_certificate::{CertificateFault, Rechecks, ShownCertificate, Verifier, denied};
 
 /// Lines about connections that were closed.
 static CLOSED: LogBudget = LogBudget::new();
@@ -63,8 +61,7 @@ pub(crate) struct OutgoingConnection {
     shown: ShownCertificate,
     current: LaterTls,
     age: Duration,
-    rechecks: Interval,
-    fault: Option<CertificateFault>,
+    rechecks: Rechecks,
 }
 
 impl OutgoingConnection {
@@ -88,17 +85,16 @@ impl OutgoingConnection {
         let verifier = Verifier::Server { verifier: Arc::clone(&tls.servers), name: name.clone() };
         let shown = ShownCertificate::new(stream.get_ref().1.peer_certificates(), verifier)?;
         let address = uri.authority().map(ToString::to_string).unwrap_or_default();
-        let mut rechecks = interval_at(Instant::now() + RECHECK_INTERVAL, RECHECK_INTERVAL);
-        rechecks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Ok(Self { stream, address, name, shown, current, age, rechecks, fault: None })
+        let rechecks = Rechecks::new();
+        Ok(Self { stream, address, name, shown, current, age, rechecks })
     }
 
     /// Checks the certificate where that is due; fails once it is not good any more.
     fn poll_certificate(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        while self.fault.is_none() && self.rechecks.poll_tick(context).is_ready() {
-            self.fault = self.recheck();
+        while self.rechecks.are_due(context) {
+            self.rechecks.fault = self.recheck();
         }
-        self.fault.map_or(Ok(()), |fault| Err(fault.into()))
+        self.rechecks.result()
     }
 
     /// Checks the certificate with the authority that was read last: this runs in polls.

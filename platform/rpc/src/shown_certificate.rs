@@ -6,6 +6,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::task::Context;
 use std::time::{Duration, SystemTime};
 
 use rustls::CertificateError;
@@ -13,7 +14,7 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
-use tokio::time::Instant;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::identity::{Identity, certificate_expiry, certificate_identities};
 
@@ -60,6 +61,32 @@ impl Verifier {
                 verifier.verify_server_cert(own, others, name, &[], time).map(|_| ())
             }
         }
+    }
+}
+
+/// The looks at the certificate of a connection, as whoever reads or writes on it makes them.
+#[derive(Debug)]
+pub(crate) struct Rechecks {
+    due: Interval,
+    pub(crate) fault: Option<CertificateFault>,
+}
+
+impl Rechecks {
+    /// The first look is due after [`RECHECK_INTERVAL`].
+    pub(crate) fn new() -> Self {
+        let mut due = interval_at(Instant::now() + RECHECK_INTERVAL, RECHECK_INTERVAL);
+        due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self { due, fault: None }
+    }
+
+    /// True if a look is due; else the task is woken when one is. None is due after a fault.
+    pub(crate) fn are_due(&mut self, context: &mut Context<'_>) -> bool {
+        self.fault.is_none() && self.due.poll_tick(context).is_ready()
+    }
+
+    /// Fails for good once a look has found a fault.
+    pub(crate) fn result(&self) -> io::Result<()> {
+        self.fault.map_or(Ok(()), |fault| Err(fault.into()))
     }
 }
 

@@ -12,15 +12,13 @@ use rustls::ServerConfig;
 use rustls::server::danger::ClientCertVerifier;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::certificates::{CertificateFiles, SecurityError, Watched};
 use crate::security::{Demand, client_verifier, unresumed_config};
-use crate::shown_certificate::{
-    CERTIFICATE_AGE, CertificateFault, RECHECK_INTERVAL, ShownCertificate, Verifier,
-};
+use crate::shown_certificate::{CERTIFICATE_AGE, Rechecks, ShownCertificate, Verifier};
 
 /// Certificates for connections of switches; cloning it is cheap.
 #[derive(Clone, Debug)]
@@ -67,9 +65,8 @@ impl SwitchTls {
         let stream = TlsAcceptor::from(Arc::clone(&loaded.server)).accept(stream).await?;
         let chain = stream.get_ref().1.peer_certificates();
         let shown = ShownCertificate::new(chain, loaded.verifier())?;
-        let mut rechecks = interval_at(Instant::now() + RECHECK_INTERVAL, RECHECK_INTERVAL);
-        rechecks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Ok(SwitchStream { stream, shown, current: Arc::clone(&self.0), rechecks, fault: None })
+        let (current, rechecks) = (Arc::clone(&self.0), Rechecks::new());
+        Ok(SwitchStream { stream, shown, current, rechecks })
     }
 }
 
@@ -79,19 +76,18 @@ pub struct SwitchStream {
     stream: TlsStream<TcpStream>,
     shown: ShownCertificate,
     current: Arc<Watched<Loaded>>,
-    rechecks: Interval,
-    fault: Option<CertificateFault>,
+    rechecks: Rechecks,
 }
 
 impl SwitchStream {
     /// Checks the certificate where that is due; fails once it is not good any more.
     fn poll_certificate(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        while self.fault.is_none() && self.rechecks.poll_tick(context).is_ready() {
+        while self.rechecks.are_due(context) {
             let verifier = self.current.refreshed().verifier(); // this runs in polls
             let (now, time) = (Instant::now(), SystemTime::now());
-            self.fault = self.shown.fault(&verifier, now, time, CERTIFICATE_AGE);
+            self.rechecks.fault = self.shown.fault(&verifier, now, time, CERTIFICATE_AGE);
         }
-        self.fault.map_or(Ok(()), |fault| Err(fault.into()))
+        self.rechecks.result()
     }
 }
 
