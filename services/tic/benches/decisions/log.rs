@@ -11,7 +11,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 /// Module that logs decisions.
-const WRITER: &str = "fabricast_tic::writer";
+pub(super) const WRITER: &str = "fabricast_tic::writer";
 /// Processor time that a decision may take.
 pub(super) const LONGEST: Duration = Duration::from_millis(50);
 
