@@ -35,6 +35,7 @@ use fabricast_proto::v1::tic_service_server::TicServiceServer;
 use fabricast_routing::LayoutError;
 use fabricast_rpc::{AskReadiness, BindError, BoundServer, Services};
 use fabricast_store::{OpenError, Store};
+use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -154,7 +155,8 @@ impl App {
         let address = setup.config.advertise.as_ref().map_or(bound, ToString::to_string);
         let lease_time = setup.config.leader_lease;
         let clock = Arc::clone(&setup.lease_clock);
-        let candidate = Candidate { store: Arc::clone(&store), address, lease_time, clock };
+        let (tics_store, reserve) = (Arc::clone(&store), Mutex::default());
+        let candidate = Candidate { store: tics_store, address, lease_time, clock, reserve };
         let builder = term_builder(store, setup);
         // Without a topology of its own it does not know which one the copied records belong to.
         let copy = match builder.setup.topology {

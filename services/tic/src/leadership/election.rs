@@ -9,6 +9,9 @@
 //! the renewal, and leaves a tenth of it as a margin for clocks that run differently. The clock
 //! counts time in which the machine was suspended. After that time another TIC may lead, and this
 //! one answers nobody until a renewal succeeds after all.
+//!
+//! etcd grants no lease while it has no space, and renews those there are. A candidate therefore
+//! asks for its lease while another TIC leads, so that it can follow a leader that dies meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +39,16 @@ pub(crate) struct Candidate {
     pub(crate) lease_time: Duration,
     /// Must count the time in which this machine is suspended.
     pub(crate) clock: Arc<dyn Clock>,
+    /// Lease for a next term.
+    pub(crate) reserve: Mutex<Option<ReserveLease>>,
+}
+
+/// A lease without keys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReserveLease {
+    id: LeaseId,
+    /// The clock before the last renewal.
+    renewed: Duration,
 }
 
 /// The leader according to the store; both fields are empty if nobody is known to lead.
@@ -132,11 +145,10 @@ impl Candidate {
         if let Some(entry) = found.entries.into_iter().find(|entry| entry.key == LEADER) {
             let address = String::from_utf8_lossy(&entry.value).into_owned();
             on_leader(LeaderInfo { address, term: entry.mod_revision });
-            self.changed(found.revision + 1).await;
+            tokio::join!(self.changed(found.revision + 1), self.keep_reserve());
             return Ok(None);
         }
-        let asked = self.clock.now();
-        let lease = self.store.grant_lease(self.lease_time).await?;
+        let ReserveLease { id: lease, renewed: asked } = self.take_lease().await?;
         // In a store without space only a leader can free some.
         let write = Txn::new().essential().when(LEADER, Expected::Absent);
         let write = write.put_leased(LEADER, self.address.as_str(), lease);
@@ -155,6 +167,45 @@ impl Candidate {
                 self.revoke(lease).await;
                 Err(error)
             }
+        }
+    }
+
+    /// Returns a lease that has just been renewed or granted.
+    async fn take_lease(&self) -> Result<ReserveLease, StoreError> {
+        let reserve = self.reserve.lock().take();
+        if let Some(ReserveLease { id, .. }) = reserve {
+            let renewed = self.clock.now();
+            match self.store.keep_alive(id).await {
+                Ok(()) => return Ok(ReserveLease { id, renewed }),
+                Err(StoreError::LeaseNotFound { .. }) => {}
+                Err(error) => {
+                    *self.reserve.lock() = reserve;
+                    return Err(error);
+                }
+            }
+        }
+        self.grant().await
+    }
+
+    async fn grant(&self) -> Result<ReserveLease, StoreError> {
+        let renewed = self.clock.now();
+        let id = self.store.grant_lease(self.lease_time).await?;
+        Ok(ReserveLease { id, renewed })
+    }
+
+    /// Asks for a lease in reserve, or renews it when it is due; waits at most [`POLL`].
+    async fn keep_reserve(&self) {
+        let held = *self.reserve.lock();
+        let now = self.clock.now();
+        let pause = self.lease_time / RENEWALS;
+        if held.is_some_and(|held| now < held.renewed + pause) {
+            return;
+        }
+        match timeout(POLL, self.take_lease()).await {
+            Ok(Ok(lease)) => *self.reserve.lock() = Some(lease),
+            Ok(Err(error)) => tracing::debug!(error = chain(&error), "no lease in reserve"),
+            // It was taken, and may have been renewed.
+            Err(_elapsed) => *self.reserve.lock() = held,
         }
     }
 
@@ -250,7 +301,8 @@ mod tests {
     fn timed(store: &Arc<dyn Store>, address: &str, clock: &Arc<ManualClock>) -> Candidate {
         let clock = Arc::<ManualClock>::clone(clock);
         let (store, address) = (Arc::clone(store), address.to_owned());
-        Candidate { store, address, lease_time: Duration::from_secs(60), clock }
+        let (lease_time, reserve) = (Duration::from_secs(60), Mutex::default());
+        Candidate { store, address, lease_time, clock, reserve }
     }
 
     #[tokio::test]
@@ -268,6 +320,26 @@ mod tests {
         one.resign(&first).await;
         let second = waiting.await.unwrap();
         assert!(second.term() > first.term() && second.holds() && !first.holds());
+    }
+
+    /// A store without space grants none.
+    #[tokio::test]
+    async fn a_candidate_has_its_lease_before_the_leader_ends() {
+        let store: Arc<dyn Store> = Arc::new(EmbeddedStore::in_memory().unwrap());
+        let (one, two) = (candidate(&store, "one:1"), candidate(&store, "two:1"));
+        let first = one.campaign(|_| {}).await;
+        assert!(two.try_once(&mut |_| {}).await.unwrap().is_none());
+        let reserve = two.reserve.lock().unwrap().id;
+        assert!(two.try_once(&mut |_| {}).await.unwrap().is_none());
+        assert_eq!(two.reserve.lock().unwrap().id, reserve, "it is kept");
+        one.resign(&first).await;
+        let second = two.try_once(&mut |_| {}).await.unwrap().unwrap();
+        assert_eq!(second.0.id, reserve);
+        assert!(two.reserve.lock().is_none(), "it serves one term");
+        // One that has expired is no hindrance.
+        *one.reserve.lock() = Some(ReserveLease { id: LeaseId(7), renewed: Duration::ZERO });
+        two.resign(&second).await;
+        assert!(one.try_once(&mut |_| {}).await.unwrap().is_some());
     }
 
     #[tokio::test]

@@ -12,6 +12,7 @@ mod durability;
 mod endpoint_names;
 mod extremes;
 mod flaps;
+mod full_etcd;
 mod full_store;
 mod groups;
 mod harness;
