@@ -63,12 +63,10 @@ impl Fabric {
         }
         let clusters = if fat_tree.is_some() { Vec::new() } else { clusters(&graph) };
         let reach = if fat_tree.is_some() { 0 } else { reach(&graph) };
-        let live = vec![false; graph.port_count()];
         let faults = Faults::new();
-        let mut fabric =
-            Self { graph, fat_tree, faults, levels, clusters, reach, live, first_up, up };
-        fabric.set_faults(Faults::new());
-        fabric
+        let ports = graph.switches().flat_map(|switch| graph.ports(switch));
+        let live = ports.map(|port| faults.port_is_live(&graph, port)).collect();
+        Self { graph, fat_tree, faults, levels, clusters, reach, live, first_up, up }
     }
 
     /// Creates a fabric without faults, a fat tree if it is found to be one.
@@ -133,11 +131,11 @@ impl Fabric {
         &self.faults
     }
 
-    /// Replaces the faults. Cost: O(ports).
+    /// Replaces the faults. Cost: O(faults), and O(ports) of the parts that fail or are repaired.
     pub fn set_faults(&mut self, faults: Faults) {
-        self.faults = faults;
-        for (port, live) in (0_u32..).map(PortId).zip(&mut self.live) {
-            *live = self.faults.port_is_live(&self.graph, port);
+        let before = std::mem::replace(&mut self.faults, faults);
+        for port in self.faults.differing_ports(&self.graph, &before) {
+            self.live[port.index()] = self.faults.port_is_live(&self.graph, port);
         }
     }
 

@@ -92,6 +92,30 @@ impl Faults {
         far_end && !self.ports.contains(&port) && self.switch_is_live(graph.switch_of(port))
     }
 
+    /// Returns the ports for which [`Self::port_is_live`] may say something else than with other
+    /// faults, in no order; some come twice.
+    ///
+    /// Cost: O(parts that have failed here or there), and O(ports) of those that have in one only.
+    #[must_use]
+    pub fn differing_ports(&self, graph: &Graph, other: &Self) -> Vec<PortId> {
+        let mut ports = Vec::new();
+        let switches = self.switches.symmetric_difference(&other.switches);
+        for switch in switches.filter(|switch| switch.index() < graph.switch_count()) {
+            for port in graph.ports(*switch) {
+                ports.push(port);
+                if let Peer::Switch(far_end) = graph.peer(port) {
+                    ports.push(far_end);
+                }
+            }
+        }
+        let links = self.ports.symmetric_difference(&other.ports);
+        ports.extend(links.filter(|port| port.index() < graph.port_count()));
+        let endpoints = self.endpoints.symmetric_difference(&other.endpoints);
+        let known = endpoints.filter(|endpoint| endpoint.index() < graph.endpoint_count());
+        ports.extend(known.filter_map(|endpoint| graph.attachment(*endpoint)));
+        ports
+    }
+
     /// Iterates over the dead switches in rising order.
     pub fn dead_switches(&self) -> impl Iterator<Item = SwitchId> + '_ {
         self.switches.iter().copied()

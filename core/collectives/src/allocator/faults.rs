@@ -75,7 +75,7 @@ impl Allocator {
     /// Takes what has failed, instead of what had; [`Allocator::follow_faults`] finds new trees.
     /// Trees that are allocated from now on avoid it.
     ///
-    /// Cost: O(ports).
+    /// Cost: O(faults), and O(ports) of the parts that fail or are repaired.
     pub fn begin_faults(&mut self, faults: Faults) {
         self.journal.following();
         self.fabric.set_faults(faults);

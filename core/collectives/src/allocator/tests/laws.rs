@@ -17,7 +17,7 @@ enum Step {
     Reserve { holder: Holder, entries: u16, endpoint: Index },
     Cancel(Index),
     Limit { holder: Holder, quota: Quota },
-    Fail { switches: Vec<Index>, ports: Vec<Index> },
+    Fail { switches: Vec<Index>, ports: Vec<Index>, endpoints: Vec<Index> },
 }
 
 fn holder() -> impl Strategy<Value = Holder> {
@@ -44,8 +44,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(holder, entries, endpoint)| Step::Reserve { holder, entries, endpoint }),
         1 => any::<Index>().prop_map(Step::Cancel),
         1 => (holder(), quota).prop_map(|(holder, quota)| Step::Limit { holder, quota }),
-        2 => (vec(any::<Index>(), 0..2), vec(any::<Index>(), 0..4))
-            .prop_map(|(switches, ports)| Step::Fail { switches, ports }),
+        2 => (vec(any::<Index>(), 0..2), vec(any::<Index>(), 0..4), vec(any::<Index>(), 0..2))
+            .prop_map(|(switches, ports, endpoints)| Step::Fail { switches, ports, endpoints }),
     ]
 }
 
@@ -78,7 +78,7 @@ fn take(allocator: &mut Allocator, id: u64, step: &Step) -> Option<FaultChanges>
             pick(index, ids).map(|id| allocator.cancel(id).unwrap());
         }
         Step::Limit { holder, quota } => allocator.set_quota(*holder, *quota),
-        Step::Fail { switches, ports } => {
+        Step::Fail { switches, ports, endpoints } => {
             let mut faults = Faults::new();
             for switch in switches {
                 faults.fail_switch(pick(switch, graph.switches().collect()).unwrap());
@@ -88,6 +88,9 @@ fn take(allocator: &mut Allocator, id: u64, step: &Step) -> Option<FaultChanges>
                 if graph.peer(port) != Peer::None {
                     faults.fail_link(&graph, port);
                 }
+            }
+            for endpoint in endpoints {
+                faults.fail_endpoint(pick(endpoint, graph.endpoints().collect()).unwrap());
             }
             let mut piecewise = allocator.clone();
             piecewise.begin_faults(faults.clone());
@@ -148,6 +151,11 @@ fn check(allocator: &Allocator, settings: &Settings) {
     let state = allocator.state();
     for switch in graph.switches() {
         check_budget(allocator, &state, switch, settings.entries);
+        for port in graph.ports(switch) {
+            // What the fabric keeps is computed anew for the ports of changed parts only.
+            let is_live = fabric.faults().port_is_live(graph, port);
+            assert_eq!(fabric.is_live(port), is_live, "{port:?}");
+        }
     }
     let mut numbers = BTreeSet::new();
     for Collective { request, service } in allocator.collectives() {
