@@ -7,7 +7,7 @@
 use std::fmt;
 use std::net::Ipv4Addr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use smol_str::{SmolStr, format_smolstr};
 use thiserror::Error;
 
@@ -62,8 +62,8 @@ fn check(kind: &str, text: &str) -> Result<(), NameError> {
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $kind:literal) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+        #[serde(try_from = "String")]
         pub struct $name(SmolStr);
 
         impl $name {
@@ -87,6 +87,13 @@ macro_rules! name {
             type Error = NameError;
             fn try_from(text: String) -> Result<Self, NameError> {
                 Self::new(&text)
+            }
+        }
+
+        // By hand, since a name is written without being copied first.
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
             }
         }
 

@@ -3,6 +3,7 @@
 pub(crate) mod choices;
 pub(crate) mod collectives;
 pub(crate) mod elements;
+pub(crate) mod job_places;
 pub(crate) mod jobs;
 pub(crate) mod mgids;
 pub(crate) mod route_terms;

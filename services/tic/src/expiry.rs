@@ -134,7 +134,7 @@ impl JobExpiry {
 #[cfg(test)]
 mod tests {
     use fabricast_groups::directory::{Directory, Limits};
-    use fabricast_groups::job::{JobRecord, JobShare};
+    use fabricast_groups::job::{JobNodes, JobRecord, JobShare};
     use fabricast_groups::record::Change;
     use fabricast_groups::token::JobToken;
     use fabricast_routing::EngineOptions;
@@ -175,7 +175,7 @@ mod tests {
             JobRecord {
                 name: name(number),
                 class: None,
-                nodes: Vec::new(),
+                nodes: JobNodes::default(),
                 created: Moment(0),
                 revision: Revision(1),
                 share: Some(share).filter(|_| !number.is_multiple_of(5)),

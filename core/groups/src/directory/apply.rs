@@ -149,12 +149,16 @@ impl Directory {
     }
 
     pub(super) fn put_job(&mut self, job: &JobRecord) {
+        let before = self.jobs.insert(job.name.clone(), Arc::new(job.clone()));
+        let had_them = before
+            .is_some_and(|before| before.class.is_some() && before.nodes.is_copy_of(&job.nodes));
         // Nodes that the scheduler chose may serve several jobs.
-        let nodes = job.class.map_or(&[][..], |_| &job.nodes);
-        for endpoint in nodes.iter().flat_map(|node| &node.endpoints) {
+        if job.class.is_none() || had_them {
+            return;
+        }
+        for endpoint in job.nodes.iter().flat_map(|node| &node.endpoints) {
             self.job_endpoints.insert(endpoint.clone(), job.name.clone());
         }
-        self.jobs.insert(job.name.clone(), Arc::new(job.clone()));
     }
 
     pub(super) fn delete_job(&mut self, name: &JobName) {

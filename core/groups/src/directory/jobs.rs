@@ -106,10 +106,12 @@ pub(super) fn delete(draft: &mut Draft<'_>, request: &DeleteJob) -> Result<Answe
     if let Some(share) = &job.share {
         let groups = draft.base.groups_of_job(name);
         if !draft.delete_job_groups(groups, *most, &mut ended) {
-            // From now on nobody forms further ones.
-            let share = JobShare { ending: true, ..share.clone() };
-            let record = JobRecord { share: Some(share), ..job.clone() };
-            draft.changes.push(Change::JobPut(record));
+            if !share.ending {
+                // From now on nobody forms further ones.
+                let share = JobShare { ending: true, ..share.clone() };
+                let record = JobRecord { share: Some(share), ..job.clone() };
+                draft.changes.push(Change::JobPut(record));
+            }
             return Ok(Answer::JobDeleted { ended, done: None });
         }
     }

@@ -3,7 +3,7 @@
 use fabricast_placement::JobClass;
 
 use super::*;
-use crate::job::JobShare;
+use crate::job::{JobNode, JobNodes, JobShare};
 use crate::names::UserName;
 use crate::token::JobToken;
 
@@ -59,7 +59,7 @@ fn records_decode_to_what_was_encoded() {
         Change::JobPut(JobRecord {
             name: JobName::new("a/b").unwrap(),
             class: Some(JobClass::T2),
-            nodes: Vec::new(),
+            nodes: JobNodes::default(),
             created: Moment(1),
             revision: Revision(2),
             share: Some(share),
@@ -80,6 +80,34 @@ fn a_job_of_a_store_without_shares_is_read_as_it_was() {
         panic!("a job is read as another record");
     };
     assert_eq!((job.class, job.share), (Some(JobClass::T1), None));
+}
+
+#[test]
+fn a_job_is_stored_with_its_nodes_and_its_copies_share_them() {
+    let node = |number: u32| JobNode {
+        name: NodeName::new(&format!("n{number}")).unwrap(),
+        endpoints: vec![EndpointName::new(&format!("h\"{number}")).unwrap()],
+    };
+    let job = JobRecord {
+        name: JobName::new("j").unwrap(),
+        class: Some(JobClass::T1),
+        nodes: (0..2).map(node).collect(),
+        created: Moment(1),
+        revision: Revision(2),
+        share: None,
+    };
+    let encoded = Change::JobPut(job.clone()).encode().unwrap();
+    let nodes = r#"[{"name":"n0","endpoints":["h\"0"]},{"name":"n1","endpoints":["h\"1"]}]"#;
+    let stored = format!(r#"{{"name":"j","class":"T1","nodes":{nodes},"created":1,"revision":2}}"#);
+    assert_eq!(String::from_utf8(encoded).unwrap(), stored);
+    let Change::JobPut(read) = Change::decode("job/j", stored.as_bytes()).unwrap() else {
+        panic!("a job is read as another record");
+    };
+    assert_eq!(read, job);
+    assert_eq!(Change::JobPut(read.clone()).encode().unwrap(), stored.into_bytes());
+    assert!(read.clone().nodes.is_copy_of(&read.nodes) && !read.nodes.is_copy_of(&job.nodes));
+    let other = JobRecord { nodes: (0..1).map(node).collect(), ..read };
+    assert_ne!(other, job);
 }
 
 #[test]

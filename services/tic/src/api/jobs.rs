@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_collectives::ReservationId;
-use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::Moment;
 use fabricast_groups::job::{JobRecord, JobShare};
 use fabricast_groups::names::{AccountName, JobName, NodeName, UserName};
 use fabricast_groups::token::JobToken;
 use fabricast_placement::{JobClass, JobNames, JobReport, Move, Spread};
 use fabricast_proto::v1;
-use fabricast_rpc::{CallCost, Caller, Reason};
+use fabricast_rpc::{CallCost, Caller, Reason, joined};
+use fabricast_topology::Graph;
 use fabricast_wire::{decode_timestamp, encode_timestamp};
 use tonic::{Request, Response, Status};
 
@@ -20,6 +20,7 @@ use crate::api::job_placer::{JobPlacer, PlaceJob};
 use crate::api::{fields, pages, status};
 use crate::clock::wall_clock;
 use crate::domain::collectives::published::Published;
+use crate::domain::job_places::{AskedNodes, find_nodes};
 use crate::domain::jobs::{JobView, PlacementRequest};
 use crate::expiry::{Released, release};
 use crate::records::Records;
@@ -35,6 +36,7 @@ const LEASE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(86_400
 /// The service; cloning it is cheap.
 #[derive(Clone, Debug)]
 pub(crate) struct Jobs {
+    pub(crate) graph: Arc<Graph>,
     pub(crate) queue: WriterQueue,
     pub(crate) records: Arc<Records>,
     pub(crate) placer: Arc<JobPlacer>,
@@ -43,7 +45,22 @@ pub(crate) struct Jobs {
 impl Jobs {
     fn to_wire(&self, job: &JobRecord) -> v1::Job {
         let published = self.records.collectives.newest();
-        self.records.read(|directory| job_to_wire(directory, &published, job))
+        let used = self.records.read(|directory| directory.groups_of_job(&job.name).count());
+        job_to_wire(used, &published, job)
+    }
+
+    /// Finds the nodes of a request, for which others would wait if the writer did it.
+    async fn find_nodes(&self, request: ReserveShare) -> ReserveShare {
+        let (graph, records) = (Arc::clone(&self.graph), Arc::clone(&self.records));
+        let find = move || {
+            let ReserveShare { job, nodes, share } = request;
+            let known = records.read(|directory| directory.copy_job(&job));
+            let nodes = nodes.find(&graph, known.as_deref(), |names| {
+                records.read(|directory| find_nodes(&graph, directory, names))
+            });
+            ReserveShare { job, nodes, share }
+        };
+        joined(CallCost::current().turn().await.run(find).await).await
     }
 }
 
@@ -87,6 +104,7 @@ impl v1::job_service_server::JobService for Jobs {
         let caller = Caller::of(request.extensions());
         caller.check_tenant("account", &request.get_ref().account)?;
         let request = read_reserve(&request.into_inner(), wall_clock())?;
+        let request = self.find_nodes(request).await;
         let request = Own { request, caller };
         let job = self.queue.write(request).await?;
         let job = self.to_wire(&job);
@@ -115,11 +133,8 @@ impl v1::job_service_server::JobService for Jobs {
     ) -> Result<Response<v1::GetJobResponse>, Status> {
         let caller = Caller::of(request.extensions());
         let name = fields::name("job", &request.into_inner().job, JobName::new)?;
-        let published = self.records.collectives.newest();
-        let job = self.records.read(|directory| {
-            let job = directory.job(&name).filter(|job| owns(&caller, job))?;
-            Some(job_to_wire(directory, &published, job))
-        });
+        let job = self.records.read(|directory| directory.copy_job(&name));
+        let job = job.filter(|job| owns(&caller, job)).map(|job| self.to_wire(&job));
         let unknown = || {
             Reason::UnknownJob.status(format!("job: no job '{name}'"), &[("job", name.as_str())])
         };
@@ -136,7 +151,8 @@ impl v1::job_service_server::JobService for Jobs {
         let published = self.records.collectives.newest();
         Ok(Response::new(self.records.read(|directory| {
             let jobs = directory.jobs_after(after.as_ref()).filter(|job| owns(&caller, job));
-            let jobs = jobs.map(|job| job_to_wire(directory, &published, job));
+            let used = |job: &JobRecord| directory.groups_of_job(&job.name).count();
+            let jobs = jobs.map(|job| job_to_wire(used(job), &published, job));
             let (jobs, next) = pages::fill(request.page_size, jobs);
             let last = jobs.last().filter(|_| next.is_some());
             let next_page_token = last.map(|job| pages::job_token(&job.name));
@@ -196,7 +212,9 @@ const fn class_to_wire(class: JobClass) -> v1::JobClass {
 }
 
 /// A job as a message; one that was only validated has no revision and no creation time.
-fn job_to_wire(directory: &Directory, published: &Published, job: &JobRecord) -> v1::Job {
+///
+/// - `used`: groups that it has.
+fn job_to_wire(used: usize, published: &Published, job: &JobRecord) -> v1::Job {
     let nodes = job.nodes.iter().map(|node| v1::JobNode {
         node: node.name.to_string(),
         endpoints: node.endpoints.iter().map(ToString::to_string).collect(),
@@ -207,10 +225,7 @@ fn job_to_wire(directory: &Directory, published: &Published, job: &JobRecord) ->
         nodes: nodes.collect(),
         create_time: (job.revision.0 > 0).then(|| encode_timestamp(job.created)),
         revision: job.revision.0,
-        share: job.share.as_ref().map(|share| {
-            let used = directory.groups_of_job(&job.name).count();
-            share_to_wire(published, used, share)
-        }),
+        share: job.share.as_ref().map(|share| share_to_wire(published, used, share)),
     }
 }
 
@@ -277,5 +292,5 @@ fn read_reserve(request: &v1::ReserveJobRequest, now: Moment) -> Result<ReserveS
         expires: lease.map(|lease| now.after(lease)),
         ending: false,
     };
-    Ok(ReserveShare { job, nodes, share })
+    Ok(ReserveShare { job, nodes: AskedNodes::new(nodes), share })
 }

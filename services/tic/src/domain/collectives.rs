@@ -267,24 +267,25 @@ impl CollectiveAllocations {
         Ok(id)
     }
 
-    /// Reserves entries for a job whose endpoints are given by name.
+    /// Reserves entries for a job.
     pub(crate) fn reserve_for_job(
         &mut self,
         request: JobEntries,
         puts: &mut Puts,
     ) -> Result<ReservationId, CollectiveError> {
-        let JobEntries { holder, entries, endpoints: names } = request;
+        let JobEntries { holder, entries, places } = request;
         // A node may have been in an earlier topology only, and one of its ports may be dead.
-        let known = names.iter().filter_map(|name| self.graph.find_endpoint(name.as_str()));
-        let fabric = self.table.fabric();
+        let (known, fabric) = (places.endpoints.iter().copied(), self.table.fabric());
         let endpoints: Vec<_> = known.filter(|one| fabric.leaf_of(*one).is_some()).collect();
-        if let Some(first) = names.first().filter(|_| endpoints.is_empty()) {
+        let names = || places.nodes.iter().flat_map(|node| &node.endpoints);
+        if let Some(first) = names().next().filter(|_| endpoints.is_empty()) {
             let endpoint = first.to_string();
             return Err(CollectiveError::CutOff { field: "nodes", endpoint });
         }
-        let left_out = names.len() - endpoints.len();
+        let of = names().count();
+        let left_out = of - endpoints.len();
         if left_out > 0 {
-            let (job, of) = (holder.job.as_deref(), names.len());
+            let job = holder.job.as_deref();
             let lack = "endpoints without a live leaf switch get no aggregation entries";
             tracing::warn!(job, left_out, of, "{lack}");
         }
@@ -431,8 +432,8 @@ impl CollectiveAllocations {
 
     fn put(&mut self, key: String, text: Option<String>, puts: &mut Puts) {
         let stored = format!("{COLLECTIVES}{key}").into_bytes();
-        puts.insert(stored, text.as_ref().map(|text| text.as_bytes().to_vec()));
-        self.pending.insert(key, text.map(Arc::from));
+        self.pending.insert(key, text.as_deref().map(Arc::from));
+        puts.insert(stored, text.map(String::into_bytes));
     }
 
     /// Builds the table from the texts; collectives that do not fit the fabric are logged and left

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fabricast_groups::job::{JobNode, JobRecord};
+use fabricast_groups::job::{JobNode, JobNodes, JobRecord};
 use fabricast_groups::names::{EndpointName, JobName, NodeName};
 use fabricast_groups::record::{NodeRecord, NodeState};
 use fabricast_placement::{
@@ -137,7 +137,7 @@ impl JobAllocations {
     pub(crate) fn place(
         &mut self,
         request: &PlacementRequest,
-    ) -> Result<(JobClass, Vec<JobNode>), PlacementError> {
+    ) -> Result<(JobClass, JobNodes), PlacementError> {
         let snapshot = self.snapshot.as_mut().ok_or(PlacementError::NotAFatTree)?;
         let names = &snapshot.view.names;
         let numbers = match request {

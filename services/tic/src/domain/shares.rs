@@ -3,18 +3,20 @@
 //!
 //! The ledger follows the jobs that begin and end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::Moment;
-use fabricast_groups::job::{JobNode, JobRecord};
-use fabricast_groups::names::{AccountName, EndpointName, JobName, NodeName};
+use fabricast_groups::job::JobRecord;
+use fabricast_groups::names::{AccountName, JobName, NodeName};
 use fabricast_groups::record::Change;
-use fabricast_placement::share::{ShareJob, ShareLedger, ShareLimit, ShareRefusal, ShareRules};
+use fabricast_placement::share::{ShareLedger, ShareLimit, ShareRefusal, ShareRules};
 use fabricast_topology::{Graph, SwitchId};
 use thiserror::Error;
+
+use crate::domain::job_places::JobPlaces;
 
 /// Why a job gets no share.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -49,26 +51,32 @@ pub(crate) struct JobShares {
     graph: Arc<Graph>,
     rules: ShareRules,
     ledger: ShareLedger<JobName>,
+    /// The nodes of the jobs in the ledger.
+    places: BTreeMap<JobName, JobPlaces>,
+    /// Those of the latest request.
+    asked: Option<JobPlaces>,
 }
 
 impl JobShares {
     /// Starts with the jobs of a directory.
     pub(crate) fn new(graph: Arc<Graph>, rules: ShareRules, directory: &Directory) -> Self {
-        let ledger = build(&graph, &rules, directory);
-        Self { graph, rules, ledger }
+        let ledger = ShareLedger::new(rules.clone(), endpoint_counts(&graph));
+        let mut shares = Self { graph, rules, ledger, places: BTreeMap::new(), asked: None };
+        directory.jobs_after(None).for_each(|job| shares.note(job));
+        shares
     }
 
     /// Starts again with the jobs of a directory.
     pub(crate) fn start_over(&mut self, directory: &Directory) {
-        self.ledger = build(&self.graph, &self.rules, directory);
+        *self = Self::new(Arc::clone(&self.graph), self.rules.clone(), directory);
     }
 
     /// Follows a change of the directory.
     pub(crate) fn applied(&mut self, change: &Change) {
         if let Change::JobPut(job) = change {
-            note(&self.graph, &mut self.ledger, job);
+            self.note(job);
         } else if let Change::JobDeleted(name) = change {
-            self.ledger.remove(name);
+            self.forget(name);
         }
     }
 
@@ -78,83 +86,71 @@ impl JobShares {
         format!("{:?}", self.ledger)
     }
 
-    /// Finds the nodes of a job, by name or by the name of an endpoint that no node has.
-    pub(crate) fn find_nodes(
-        &self,
-        directory: &Directory,
-        names: &BTreeSet<NodeName>,
-    ) -> Result<Vec<JobNode>, ShareError> {
-        let find = |name: &NodeName| {
-            if let Some(node) = directory.node(name) {
-                return Ok(JobNode { name: name.clone(), endpoints: node.endpoints.clone() });
-            }
-            let endpoint = self.graph.find_endpoint(name.as_str());
-            let endpoint = endpoint.and_then(|_| EndpointName::new(name.as_str()).ok());
-            let unknown = || ShareError::UnknownNode { node: name.clone() };
-            let endpoints = vec![endpoint.ok_or_else(unknown)?];
-            Ok(JobNode { name: name.clone(), endpoints })
-        };
-        names.iter().map(find).collect()
+    /// The topology that nodes are looked up in.
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.graph
     }
 
-    /// Decides how many groups a job gets; changes nothing.
+    /// The nodes of a job. Cost: O(1) if the writer has looked them up before.
+    pub(crate) fn places_of(&self, job: &JobRecord) -> JobPlaces {
+        let known = [self.places.get(&job.name), self.asked.as_ref()];
+        let known = known.into_iter().flatten().find(|one| one.nodes.is_copy_of(&job.nodes));
+        known.cloned().unwrap_or_else(|| JobPlaces::new(&self.graph, job.nodes.clone()))
+    }
+
+    /// Decides how many groups a job gets; changes nothing in the ledger.
     ///
     /// - `asked`: exactly so many; 0 for its whole share, or what others leave of it.
-    pub(crate) fn decide(&self, now: Moment, asked: &AskedShare<'_>) -> Result<u32, ShareError> {
-        let Self { graph, ledger, .. } = self;
-        let job = share_job(graph, asked.account, asked.nodes, None);
-        if asked.nodes.is_empty() {
+    pub(crate) fn decide(
+        &mut self,
+        now: Moment,
+        asked: &AskedShare<'_>,
+    ) -> Result<u32, ShareError> {
+        let AskedShare { account, places, groups } = *asked;
+        self.asked = Some(places.clone());
+        let job = places.share_job(account, None);
+        if places.nodes.is_empty() {
             return Err(ShareError::NoNodes);
         }
         if job.leaves.is_empty() {
             return Err(ShareError::NotAttached);
         }
-        ledger.decide(&job, asked.groups).map_err(|refusal| refused(graph, now, &refusal))
+        let decided = self.ledger.decide(&job, groups);
+        decided.map_err(|refusal| refused(&self.graph, now, &refusal))
+    }
+
+    fn note(&mut self, job: &JobRecord) {
+        let Some(share) = &job.share else {
+            // It may have lost one that was not stored.
+            self.forget(&job.name);
+            return;
+        };
+        let places = self.places_of(job);
+        let noted = places.share_job(share.account.as_ref(), share.ends);
+        self.ledger.insert(job.name.clone(), noted, share.groups);
+        self.places.insert(job.name.clone(), places);
+    }
+
+    fn forget(&mut self, job: &JobName) {
+        self.ledger.remove(job);
+        self.places.remove(job);
     }
 }
 
 /// Request of a job.
 pub(crate) struct AskedShare<'a> {
     pub(crate) account: Option<&'a AccountName>,
-    pub(crate) nodes: &'a [JobNode],
+    pub(crate) places: &'a JobPlaces,
     pub(crate) groups: u32,
 }
 
-fn build(graph: &Graph, rules: &ShareRules, directory: &Directory) -> ShareLedger<JobName> {
-    let mut endpoints: BTreeMap<u32, u32> = BTreeMap::new();
+/// Counts the endpoints of each leaf switch.
+fn endpoint_counts(graph: &Graph) -> BTreeMap<u32, u32> {
+    let mut counts = BTreeMap::new();
     for port in graph.endpoints().filter_map(|endpoint| graph.attachment(endpoint)) {
-        *endpoints.entry(graph.switch_of(port).0).or_default() += 1;
+        *counts.entry(graph.switch_of(port).0).or_default() += 1;
     }
-    let mut ledger = ShareLedger::new(rules.clone(), endpoints);
-    directory.jobs_after(None).for_each(|job| note(graph, &mut ledger, job));
-    ledger
-}
-
-fn note(graph: &Graph, ledger: &mut ShareLedger<JobName>, job: &JobRecord) {
-    match &job.share {
-        Some(share) => {
-            let noted = share_job(graph, share.account.as_ref(), &job.nodes, share.ends);
-            ledger.insert(job.name.clone(), noted, share.groups);
-        }
-        // It may have lost one that was not stored.
-        None => ledger.remove(&job.name),
-    }
-}
-
-fn share_job(
-    graph: &Graph,
-    account: Option<&AccountName>,
-    nodes: &[JobNode],
-    ends: Option<Moment>,
-) -> ShareJob {
-    let mut leaves: BTreeMap<u32, u32> = BTreeMap::new();
-    let names = nodes.iter().flat_map(|node| &node.endpoints);
-    let endpoints = names.filter_map(|name| graph.find_endpoint(name.as_str()));
-    for port in endpoints.filter_map(|endpoint| graph.attachment(endpoint)) {
-        *leaves.entry(graph.switch_of(port).0).or_default() += 1;
-    }
-    let account = account.map_or_else(String::new, ToString::to_string);
-    ShareJob { account, leaves, ends: ends.map(|ends| ends.0) }
+    counts
 }
 
 fn refused(graph: &Graph, now: Moment, refusal: &ShareRefusal) -> ShareError {

@@ -276,6 +276,7 @@ fn leader_services(
         lease: lease.clone(),
         queue: queue.clone(),
         jobs: JobServiceServer::new(Jobs {
+            graph: Arc::clone(&tic.topology.graph),
             queue: queue.clone(),
             records: Arc::clone(&tic.records),
             placer: Arc::new(JobPlacer::new(&tic)),

@@ -1,14 +1,13 @@
 //! The requests that the writer takes, and how it decides each.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_collectives::{Quota, ReservationId};
 use fabricast_groups::command::{DeleteJob, GroupMove, Refusal};
 use fabricast_groups::ids::Revision;
-use fabricast_groups::job::{JobRecord, JobShare, ReserveJob};
-use fabricast_groups::names::{AccountName, JobName, NodeName};
+use fabricast_groups::job::{JobNodes, JobRecord, JobShare, ReserveJob};
+use fabricast_groups::names::{AccountName, JobName};
 use fabricast_groups::record::RouteReason;
 use fabricast_proto::v1;
 use fabricast_routing::MgidPlanner;
@@ -22,6 +21,7 @@ use crate::domain::collectives::request::{
 };
 use crate::domain::collectives::snapshot::CollectiveSnapshot;
 use crate::domain::collectives::usage::EntryUsage;
+use crate::domain::job_places::AskedNodes;
 use crate::domain::route_terms::{ReportNumber, Router};
 use crate::domain::shares::AskedShare;
 use crate::domain::topology::NextTopology;
@@ -134,7 +134,7 @@ impl WriteRequest for MoveToTrees {
 #[derive(Debug)]
 pub(crate) struct ReserveShare {
     pub(crate) job: JobName,
-    pub(crate) nodes: BTreeSet<NodeName>,
+    pub(crate) nodes: AskedNodes,
     /// The share asked for; `groups` may be 0 for the whole share.
     pub(crate) share: JobShare,
 }
@@ -326,10 +326,16 @@ fn reserve_share(
         return Err(Refusal::JobExists { job }.into());
     }
     let held = known.and_then(|known| known.share.as_ref());
-    let has = |known: &JobRecord| known.nodes.iter().map(|node| node.name.clone()).collect();
     // A node may have other endpoints by now; the job has those that it began with.
-    let is_same = known.is_some_and(|known| nodes.is_empty() || nodes == has(known));
-    let nodes = if is_same { Vec::new() } else { shares.find_nodes(directory, &nodes)? };
+    let same = known.filter(|known| nodes.are_of(known));
+    let places = match same {
+        Some(known) => nodes.of_job(known).cloned().unwrap_or_else(|| shares.places_of(known)),
+        None => nodes.named(shares.graph(), directory)?,
+    };
+    if same.is_none() && known.is_some() {
+        return Err(Refusal::JobExists { job }.into());
+    }
+    let nodes = if same.is_some() { JobNodes::default() } else { places.nodes.clone() };
     match held {
         Some(held) => {
             if share.groups == 0 {
@@ -340,10 +346,8 @@ fn reserve_share(
             }
         }
         None => {
-            let own = known.map_or(&[][..], |known| &known.nodes);
-            let nodes = if nodes.is_empty() { own } else { &nodes };
             let account = share.account.as_ref();
-            let asked = AskedShare { account, nodes, groups: share.groups };
+            let asked = AskedShare { account, places: &places, groups: share.groups };
             share.groups = shares.decide(wall_clock(), &asked)?;
         }
     }
@@ -351,12 +355,11 @@ fn reserve_share(
     if !is_new {
         return Ok(state.decide(ReserveJob { job, nodes, share }, writes)?.answer);
     }
-    let own = known.map_or(&nodes, |known| &known.nodes);
     let tenant = share.account.as_ref().map_or_else(String::new, ToString::to_string);
     let entries = JobEntries {
         holder: HolderName { tenant, job: Some(job.to_string()) },
         entries: share.aggregation_entries,
-        endpoints: own.iter().flat_map(|node| node.endpoints.clone()).collect(),
+        places,
     };
     state.check_space()?;
     follow_fabric(state, writes);

@@ -4,7 +4,7 @@ use fabricast_placement::JobClass;
 
 use super::*;
 use crate::command::{DeleteJob, JobEnd};
-use crate::job::{CreateJob, JobNode, JobRecord, JobShare, ReserveJob};
+use crate::job::{CreateJob, JobNode, JobNodes, JobRecord, JobShare, ReserveJob};
 use crate::token::JobToken;
 
 pub(super) fn create_job(id: &str, job: &str, nodes: &[u32]) -> Command {
@@ -41,7 +41,7 @@ pub(super) fn reserve_job(job: &str) -> ReserveJob {
     let endpoints = vec![EndpointName::new("h0/0").unwrap()];
     ReserveJob {
         job: JobName::new(job).unwrap(),
-        nodes: vec![JobNode { name: node_name(0), endpoints }],
+        nodes: JobNodes::new(vec![JobNode { name: node_name(0), endpoints }]),
         share: JobShare {
             user: None,
             account: None,
@@ -212,7 +212,7 @@ fn a_repeated_reservation_is_the_same_and_extended() {
 fn a_job_that_was_placed_gets_a_share_and_keeps_its_nodes() {
     let mut tic = Tic::with_nodes(1);
     created(&mut tic, &create_job("r", "7", &[0]));
-    let reserve = ReserveJob { nodes: Vec::new(), ..reserve_job("7") };
+    let reserve = ReserveJob { nodes: JobNodes::default(), ..reserve_job("7") };
     let Ok(Answer::JobReserved(job)) = tic.run(&Command::ReserveJob(reserve)) else {
         panic!("a placed job gets a share")
     };
@@ -249,4 +249,27 @@ fn a_job_ends_with_its_groups_in_bounded_steps_and_forms_none_meanwhile() {
     assert_eq!(tic.directory.groups_from(Gn(0)).count(), 0);
     tic.run(&Command::ReserveJob(reserve_job("7"))).unwrap();
     tic.check();
+}
+
+#[test]
+fn the_record_of_an_ending_job_is_written_once() {
+    let mut tic = Tic::with_nodes(1);
+    let reserve = reserve_job("7");
+    let share = JobShare { groups: 3, ..reserve.share.clone() };
+    tic.run(&Command::ReserveJob(ReserveJob { share, ..reserve })).unwrap();
+    for group in ["job/7/a", "job/7/b", "job/7/c"] {
+        tic.run(&join_with(group, Some(TOKEN))).unwrap();
+    }
+    let mut ended = JobEnd::default();
+    for (writes, is_done) in [(1, false), (0, false), (0, true)] {
+        let delete = release("d", "7", 1, ended);
+        let decided = tic.directory.decide(tic.now, &delete, &mut |_: &NewGroup<'_>| None).unwrap();
+        let is_write = |change: &&Change| matches!(change, Change::JobPut(_));
+        assert_eq!(decided.changes.iter().filter(is_write).count(), writes);
+        let answer = tic.run(&delete).unwrap();
+        let Answer::JobDeleted { ended: so_far, done } = answer else { panic!("{answer:?}") };
+        assert_eq!(done.is_some(), is_done);
+        ended = so_far;
+        tic.check();
+    }
 }

@@ -1,10 +1,11 @@
 //! Requests about collectives.
 
 use fabricast_collectives::{Operation, Quota, ReservationId};
-use fabricast_groups::names::{EndpointName, GroupName, NodeName, ProcessName};
+use fabricast_groups::names::{GroupName, NodeName, ProcessName};
 use fabricast_topology::EndpointId;
 
 use crate::domain::collectives::member_trees::MeasuredConstants;
+use crate::domain::job_places::JobPlaces;
 
 /// Prefix of the names of collectives that members ask for; no other one may begin with it.
 pub(crate) const REQUESTED: &str = "requested/";
@@ -46,13 +47,13 @@ pub(crate) struct ReserveEntries {
     pub(crate) endpoints: Vec<EndpointId>,
 }
 
-/// Reserves entries for a job with these endpoints.
+/// Reserves entries for a job with these nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct JobEntries {
     pub(crate) holder: HolderName,
     /// Entries in each switch.
     pub(crate) entries: u16,
-    pub(crate) endpoints: Vec<EndpointName>,
+    pub(crate) places: JobPlaces,
 }
 
 /// Ends a reservation.

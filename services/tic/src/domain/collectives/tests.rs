@@ -3,6 +3,7 @@
 use fabricast_collectives::{Limits as TreeLimits, Operation, Quota};
 use fabricast_groups::directory::Limits;
 use fabricast_groups::ids::{Epoch, Gn, Moment, Pn, Revision};
+use fabricast_groups::job::{JobNode, JobNodes};
 use fabricast_groups::names::{EndpointName, GroupName, NodeName, ProcessName};
 use fabricast_groups::record::{GroupRecord, MemberRecord};
 use fabricast_groups::tree::TreeShape;
@@ -13,6 +14,7 @@ use fabricast_topology::{EndpointId, Mgid};
 use super::request::HolderName;
 use super::text::Ledger;
 use super::*;
+use crate::domain::job_places::JobPlaces;
 
 fn allocations(topology: &str, texts: Texts) -> CollectiveAllocations {
     with_entries(Settings::default().entries, topology, texts)
@@ -29,16 +31,19 @@ fn on_adapters(configured: Option<CostParameters>, texts: Texts) -> CollectiveAl
     started(Settings { entries: 0, ..Settings::default() }, configured, "one", texts)
 }
 
+fn graph() -> Graph {
+    let spec = "kind = 'leaf-spine'\nleaves = 2\nspines = 2\nendpoints_per_leaf = 4\n";
+    TopologySpec::parse(spec).unwrap().generate().unwrap()
+}
+
 fn started(
     settings: Settings,
     configured: Option<CostParameters>,
     topology: &str,
     texts: Texts,
 ) -> CollectiveAllocations {
-    let spec = "kind = 'leaf-spine'\nleaves = 2\nspines = 2\nendpoints_per_leaf = 4\n";
-    let graph = TopologySpec::parse(spec).unwrap().generate().unwrap();
     CollectiveAllocations::new(CollectiveParts {
-        graph: Arc::new(graph),
+        graph: Arc::new(graph()),
         settings,
         configured,
         topology: topology.to_owned(),
@@ -48,9 +53,11 @@ fn started(
 }
 
 pub(super) fn entries(account: &str, job: usize, entries: u16) -> JobEntries {
-    let endpoint = EndpointName::new("h0").unwrap();
+    let endpoints = vec![EndpointName::new("h0").unwrap()];
+    let node = JobNode { name: NodeName::new("n0").unwrap(), endpoints };
+    let places = JobPlaces::new(&graph(), JobNodes::new(vec![node]));
     let holder = HolderName { tenant: account.to_owned(), job: Some(format!("job-{job}")) };
-    JobEntries { holder, entries, endpoints: vec![endpoint] }
+    JobEntries { holder, entries, places }
 }
 
 fn holders(allocations: &CollectiveAllocations) -> Vec<(String, String)> {

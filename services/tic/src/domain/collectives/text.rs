@@ -6,7 +6,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
 use std::sync::Arc;
 
 use fabricast_collectives::{
@@ -15,7 +14,7 @@ use fabricast_collectives::{
 use fabricast_groups::names::{EndpointName, NodeName, ProcessName};
 use fabricast_groups::record::MemberRecord;
 use fabricast_topology::SwitchId;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::domain::collectives::adapters::AdapterChoice;
 use crate::domain::collectives::member_trees::MeasuredConstants;
@@ -65,17 +64,9 @@ pub(super) struct Record<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Member {
-    #[serde(serialize_with = "write_name")]
     pub(super) node: NodeName,
-    #[serde(serialize_with = "write_name")]
     pub(super) process: ProcessName,
-    #[serde(serialize_with = "write_name")]
     pub(super) endpoint: EndpointName,
-}
-
-/// Writes a name without copying it first.
-fn write_name<N: Display, S: Serializer>(name: &N, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(name)
 }
 
 impl Member {
@@ -97,15 +88,15 @@ impl From<&MemberRecord> for Member {
 /// A reservation as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ReservationRecord {
+pub(super) struct ReservationRecord<'a> {
     pub(super) id: ReservationId,
     pub(super) tenant: String,
     pub(super) job: Option<String>,
     /// Endpoints and switches are numbers of the topology that the ledger names.
-    pub(super) reservation: Reservation,
+    pub(super) reservation: Cow<'a, Reservation>,
     pub(super) switches: Vec<SwitchId>,
     /// Names of its endpoints, whose numbers are others on another topology.
-    pub(super) endpoints: Vec<String>,
+    pub(super) endpoints: Vec<Cow<'a, str>>,
 }
 
 /// A quota as it is stored.
@@ -179,7 +170,7 @@ pub(crate) fn check(key: &str, text: &str) -> Option<Result<(), serde_json::Erro
     } else if key.starts_with(COLLECTIVE) {
         Some(serde_json::from_str::<Record<'_>>(text).map(drop))
     } else if key.starts_with(RESERVATION) {
-        Some(serde_json::from_str::<ReservationRecord>(text).map(drop))
+        Some(serde_json::from_str::<ReservationRecord<'_>>(text).map(drop))
     } else if key.starts_with(QUOTA) {
         Some(serde_json::from_str::<QuotaRecord>(text).map(drop))
     } else {

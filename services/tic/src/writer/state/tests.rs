@@ -11,7 +11,7 @@ use fabricast_groups::command::{
 };
 use fabricast_groups::directory::Limits;
 use fabricast_groups::ids::{Gn, Incarnation, Moment, Revision};
-use fabricast_groups::job::{CreateJob, JobNode, JobShare, ReserveJob};
+use fabricast_groups::job::{CreateJob, JobNode, JobNodes, JobShare, ReserveJob};
 use fabricast_groups::names::{
     Address, EndpointName, GroupName, JobName, NodeName, ProcessName, RequestId,
 };
@@ -200,7 +200,7 @@ impl World {
             expires: None,
             ending: false,
         };
-        let nodes = if is_known { Vec::new() } else { job_node(node) };
+        let nodes = if is_known { JobNodes::default() } else { job_node(node) };
         self.ask(ReserveJob { job, nodes, share })
     }
 
@@ -308,8 +308,8 @@ fn endpoints(node: u32) -> Vec<EndpointName> {
     NODES[node as usize].iter().map(|name| EndpointName::new(name).unwrap()).collect()
 }
 
-fn job_node(node: u32) -> Vec<JobNode> {
-    vec![JobNode { name: node_name(node), endpoints: endpoints(node) }]
+fn job_node(node: u32) -> JobNodes {
+    JobNodes::new(vec![JobNode { name: node_name(node), endpoints: endpoints(node) }])
 }
 
 fn token() -> JobToken {

@@ -1,5 +1,6 @@
 //! Tenants and jobs: their numbers, reservations and quotas, and the entries that they use.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -88,12 +89,13 @@ impl CollectiveTable {
         &self,
         id: ReservationId,
     ) -> Option<String> {
-        let reservation = self.allocator.reservation(id)?.clone();
+        let reservation = self.allocator.reservation(id)?;
         let HolderName { tenant, job } = self.ledger.holder_name(reservation.holder);
         let graph = self.allocator.fabric().graph();
         let endpoints = reservation.endpoints.iter();
-        let endpoints = endpoints.map(|one| graph.endpoint_name(*one).to_owned()).collect();
+        let endpoints = endpoints.map(|one| Cow::Borrowed(graph.endpoint_name(*one))).collect();
         let switches = self.allocator.reserved_switches(id);
+        let reservation = Cow::Borrowed(reservation);
         Some(to_text(&ReservationRecord { id, tenant, job, reservation, switches, endpoints }))
     }
 

@@ -1,5 +1,6 @@
 //! Reads the stored texts, also those of another topology or an earlier version.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::domain::collectives::wire;
 /// Reservations and quotas as they are stored.
 struct StoredHolders {
     /// In the order of their numbers.
-    reservations: Vec<ReservationRecord>,
+    reservations: Vec<ReservationRecord<'static>>,
     quotas: Vec<(Holder, Quota)>,
 }
 
@@ -60,8 +61,9 @@ pub(in crate::domain::collectives) fn load(
         let collective = |record: &Record<'_>| Collective::clone(&record.collective);
         state.collectives = records.iter().map(collective).collect();
         let kept = reservations.iter();
-        state.reservations =
-            kept.map(|one| (one.id, one.reservation.clone(), one.switches.clone())).collect();
+        state.reservations = kept
+            .map(|one| (one.id, Reservation::clone(&one.reservation), one.switches.clone()))
+            .collect();
     }
     let restored = Allocator::restore(Fabric::clone(intact), settings.clone(), state);
     let (allocator, same) = match restored {
@@ -104,10 +106,10 @@ pub(in crate::domain::collectives) fn load(
 }
 
 /// Reserves what was reserved on another topology.
-fn reserve_again(table: &mut CollectiveTable, reservations: Vec<ReservationRecord>) {
+fn reserve_again(table: &mut CollectiveTable, reservations: Vec<ReservationRecord<'_>>) {
     let graph = Arc::clone(table.allocator.fabric().graph());
     for ReservationRecord { id, reservation, endpoints: names, .. } in reservations {
-        let Reservation { holder, entries, .. } = reservation;
+        let Reservation { holder, entries, .. } = *reservation;
         let holder_text = wire::holder_text(&table.ledger, holder);
         let known = names.iter().filter_map(|name| graph.find_endpoint(name));
         let fabric = table.allocator.fabric();
@@ -199,13 +201,15 @@ impl StoredHolders {
         for (id, reservation, switches) in take(&mut ledger.reservations) {
             let HolderName { tenant, job } = ledger.holder_name(reservation.holder);
             let endpoints = endpoints.remove(&id).unwrap_or_default();
+            let endpoints = endpoints.into_iter().map(Cow::Owned).collect();
+            let reservation = Cow::Owned(reservation);
             let record = ReservationRecord { id, tenant, job, reservation, switches, endpoints };
             reservations.push(record);
         }
         let mut quotas = take(&mut ledger.quotas);
         for (key, text) in texts.iter().filter(|(key, _)| is_of_holder(key)) {
             let (holder, name) = if key.starts_with(RESERVATION) {
-                let record: ReservationRecord = read(text);
+                let record: ReservationRecord<'_> = read(text);
                 let (tenant, job) = (record.tenant.clone(), record.job.clone());
                 let holder = record.reservation.holder;
                 reservations.push(record);
