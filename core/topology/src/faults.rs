@@ -86,10 +86,11 @@ impl Faults {
         let far_end = match graph.peer(port) {
             Peer::None => return false,
             Peer::Endpoint(_) | Peer::Switch(_) if self.is_empty() => return true,
+            Peer::Endpoint(_) | Peer::Switch(_) if self.ports.contains(&port) => return false,
             Peer::Endpoint(endpoint) => self.endpoint_is_live(endpoint),
             Peer::Switch(other) => self.switch_is_live(graph.switch_of(other)),
         };
-        far_end && !self.ports.contains(&port) && self.switch_is_live(graph.switch_of(port))
+        far_end && self.switch_is_live(graph.switch_of(port))
     }
 
     /// Returns the ports for which [`Self::port_is_live`] may say something else than with other

@@ -186,13 +186,13 @@ impl Records {
     }
 
     /// Everything that trees have to avoid: failed parts, and drained links.
-    pub(crate) fn failed(&self) -> BTreeSet<ElementKey> {
-        self.state.read().failed.all().clone()
+    pub(crate) fn failed(&self) -> Arc<BTreeSet<ElementKey>> {
+        Arc::clone(self.state.read().failed.all())
     }
 
     /// Returns whether the collectives do not take all failures into account yet.
     pub(crate) fn collectives_lag(&self) -> bool {
-        *self.collectives.newest().failed != self.failed()
+        self.collectives.newest().failed != self.failed()
     }
 
     /// The nodes that are up.
@@ -205,7 +205,7 @@ impl Records {
     /// The nodes whose ports are down.
     pub(crate) fn cut_off(&self) -> CutOff {
         let state = self.state.read();
-        self.nodes_hit(&state.directory, &state.failed, state.failed.all())
+        self.nodes_hit(&state.directory, &state.failed, state.failed.all().iter())
     }
 
     /// The nodes that are up and own an endpoint that some of the failures cut off. Cost: the

@@ -325,6 +325,23 @@ fn collectives_follow_faults_in_pieces_and_new_ones_avoid_them_at_once() {
 }
 
 #[test]
+fn a_large_collective_follows_faults_in_a_piece_of_its_own() {
+    let mut allocator = Allocator::new(fabric(SMALL), settings(4, 8));
+    allocator.allocate(request(0, &[0, 4])).unwrap();
+    let all: Vec<u32> = (0..12).collect();
+    allocator.allocate(request(1, &all)).unwrap();
+    let mut faults = Faults::new();
+    faults.fail_endpoint(EndpointId(0));
+    allocator.begin_faults(faults);
+    for id in 0..2 {
+        // The first one leaves some of it, but not 12.
+        assert_eq!(allocator.follow_faults(12).suspended, [CollectiveId(id)]);
+    }
+    assert_eq!(allocator.follow_faults(usize::MAX), FaultChanges::default());
+    assert!(!allocator.is_following());
+}
+
+#[test]
 fn what_a_collective_gives_back_later_serves_one_that_lost_its_tree_before() {
     let mut allocator = Allocator::new(fabric(SMALL), settings(1, 8));
     // Each takes the only entry of a spine.

@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::sync::Arc;
 
 use fabricast_proto::v1;
 use fabricast_topology::{EndpointId, EndpointNameError, Faults, Graph, Peer, PortId, SwitchId};
@@ -215,7 +216,7 @@ pub(crate) struct FailedElements {
     failed: BTreeSet<ElementKey>,
     drained: BTreeSet<ElementKey>,
     /// Failed parts, and drained links that can be left out.
-    union: BTreeSet<ElementKey>,
+    union: Arc<BTreeSet<ElementKey>>,
 }
 
 impl FailedElements {
@@ -324,8 +325,8 @@ impl FailedElements {
         let mut union = self.failed.clone();
         union.extend(self.avoidable(graph));
         let new = union.difference(&self.union).copied().collect();
-        let changed = union != self.union;
-        self.union = union;
+        let changed = union != *self.union;
+        self.union = Arc::new(union);
         (new, changed)
     }
 
@@ -362,7 +363,7 @@ impl FailedElements {
     }
 
     /// Everything that trees have to avoid, in order.
-    pub(crate) fn all(&self) -> &BTreeSet<ElementKey> {
+    pub(crate) fn all(&self) -> &Arc<BTreeSet<ElementKey>> {
         &self.union
     }
 
@@ -450,16 +451,16 @@ mod tests {
         let mut failed = FailedElements::default();
         failed.check_drain(&graph, &first).unwrap();
         assert!(failed.set_drained(&graph, first.clone()));
-        assert_eq!((failed.all(), failed.count()), (&first, 0));
+        assert_eq!((&**failed.all(), failed.count()), (&first, 0));
         let both: BTreeSet<ElementKey> = first.union(&second).copied().collect();
         let refused = failed.check_drain(&graph, &both).unwrap_err();
         assert!(matches!(refused, DrainError::Needed { endpoints: 2, .. }), "{refused}");
         failed.report(&graph, "a", second.clone()).unwrap();
-        assert_eq!(failed.all(), &second, "the drained one is the only way");
+        assert_eq!(**failed.all(), second, "the drained one is the only way");
         failed.report(&graph, "a", BTreeSet::new()).unwrap();
-        assert_eq!(failed.all(), &first);
+        assert_eq!(**failed.all(), first);
         let text = vec![(DRAINED.to_owned(), text(&graph, &first))];
-        assert_eq!(FailedElements::load(&graph, text).all(), &first);
+        assert_eq!(**FailedElements::load(&graph, text).all(), first);
         let unknown = ElementError::NoSwitch { switch: "none".to_owned() };
         assert_eq!(links_between(&graph, [names[leaf], "none"], 0), Err(unknown));
         let same = links_between(&graph, [names[leaf], names[leaf]], 0);
@@ -478,7 +479,7 @@ mod tests {
         assert_eq!((new.len(), changed), (2, true));
         assert_eq!(failed.report(&graph, "b", set(&[2])).unwrap(), (vec![], false));
         assert_eq!(failed.report(&graph, "a", set(&[])).unwrap(), (vec![], true));
-        assert_eq!(failed.all(), &set(&[2]));
+        assert_eq!(**failed.all(), set(&[2]));
         assert_eq!(failed.report(&graph, "b", set(&[])).unwrap(), (vec![], true));
         assert!(failed.all().is_empty());
         failed.report(&graph, "a", set(&[3])).unwrap();

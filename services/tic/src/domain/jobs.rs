@@ -24,7 +24,7 @@ use crate::domain::elements::ElementKey;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Down {
     /// Failed parts of the fabric.
-    pub(crate) elements: BTreeSet<ElementKey>,
+    pub(crate) elements: Arc<BTreeSet<ElementKey>>,
     /// Nodes that do not answer.
     pub(crate) nodes: Arc<BTreeSet<NodeName>>,
 }
