@@ -4,5 +4,6 @@ pub(crate) mod direct;
 pub(crate) mod group_members;
 pub(crate) mod memory;
 pub(crate) mod participants;
+pub(crate) mod reservations;
 pub(crate) mod sessions;
 pub(crate) mod user_rules;

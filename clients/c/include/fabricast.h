@@ -229,12 +229,20 @@ fabricast_code fabricast_join(const fabricast_client *client, const char *name,
                               fabricast_group **group);
 
 /* Forms a group of processes that will attach and join later, for use by a launcher. Those that
- * have not attached when this process detaches are taken out of the group. In a new group their
- * order gives the ranks.
+ * have not attached when this process detaches are taken out of the group. Until then only
+ * processes of its user attach under these names, and only with the token in FABRICAST_TOKEN if it
+ * has one. In a new group their order gives the ranks.
  *
  * ranks: room for `count` ranks, in the order of `processes`; NULL if they are not wanted. */
 fabricast_code fabricast_form(const fabricast_client *client, const char *name,
                               const fabricast_process *processes, size_t count, uint32_t *ranks);
+
+/* The same for processes that will run as another user, for use by a launcher of root.
+ *
+ * user: number of that user. Only root may give another than its own. */
+fabricast_code fabricast_form_for(const fabricast_client *client, uint32_t user, const char *name,
+                                  const fabricast_process *processes, size_t count,
+                                  uint32_t *ranks);
 
 /* Frees a group. The process stays a member, and takes part no more. Functions for messages and
  * changes may use the group until they have ended, which this waits for as fabricast_on_message

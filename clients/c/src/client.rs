@@ -150,14 +150,51 @@ unsafe extern "C" fn fabricast_form(
     count: usize,
     ranks: *mut u32,
 ) -> Code {
-    guard(|| {
+    let forming = Forming { client, name, processes, count, ranks };
+    // SAFETY: the caller promises what is said there.
+    guard(|| unsafe { forming.form(None) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fabricast_form_for(
+    client: *const Client,
+    user: u32,
+    name: *const c_char,
+    processes: *const ProcessOnNode,
+    count: usize,
+    ranks: *mut u32,
+) -> Code {
+    let forming = Forming { client, name, processes, count, ranks };
+    // SAFETY: the caller promises what is said there.
+    guard(|| unsafe { forming.form(Some(user)) })
+}
+
+/// Arguments of a launcher that forms a group.
+struct Forming {
+    client: *const Client,
+    name: *const c_char,
+    processes: *const ProcessOnNode,
+    count: usize,
+    ranks: *mut u32,
+}
+
+impl Forming {
+    /// Forms the group.
+    ///
+    /// - `user`: the user that the processes will run as; `None` for that of this process.
+    ///
+    /// # Safety
+    ///
+    /// The client is a valid handle and the name is text, or they are null; there are `count`
+    /// processes with text in them, and room for as many ranks unless these are null.
+    unsafe fn form(&self, user: Option<u32>) -> Result<(), Failure> {
         // SAFETY: the caller promises a valid handle, text, and `count` structs of two pointers,
         // all of whose patterns of bits are some pointers.
         let (client, name, processes) = unsafe {
             (
-                arguments::reference(client, "client")?,
-                arguments::text(name, "name")?,
-                arguments::copied(processes, count, "processes")?,
+                arguments::reference(self.client, "client")?,
+                arguments::text(self.name, "name")?,
+                arguments::copied(self.processes, self.count, "processes")?,
             )
         };
         let mut named = Vec::new();
@@ -167,7 +204,12 @@ unsafe extern "C" fn fabricast_form(
                 unsafe { (arguments::text(process, "process")?, arguments::text(node, "node")?) };
             named.push((process.to_owned(), node.to_owned()));
         }
-        let reserved = client.runtime.block_on(client.client.reserve(name, &named))?;
+        let reserved = client.runtime.block_on(async {
+            match user {
+                Some(user) => client.client.reserve_for(user, name, &named).await,
+                None => client.client.reserve(name, &named).await,
+            }
+        })?;
         for (at, (process, node)) in named.iter().enumerate() {
             let mut memberships = reserved.iter();
             let held = memberships.find(|held| held.process == *process && held.node == *node);
@@ -175,11 +217,11 @@ unsafe extern "C" fn fabricast_form(
                 let text = format!("the agent did not say which rank {process} on {node} has");
                 return Err(Failure::new(Code::Refused, text));
             };
-            if !ranks.is_null() {
+            if !self.ranks.is_null() {
                 // SAFETY: the caller promises room for `count` ranks, and `at` is below.
-                unsafe { arguments::write_optional(ranks.wrapping_add(at), held.rank) };
+                unsafe { arguments::write_optional(self.ranks.wrapping_add(at), held.rank) };
             }
         }
         Ok(())
-    })
+    }
 }

@@ -109,17 +109,46 @@ impl Client {
     }
 
     /// Joins processes that will attach later, for use by a launcher. Those that have not attached
-    /// when this process detaches are taken out of the group.
+    /// when this process detaches are taken out of the group. Until then only processes of its user
+    /// attach under these names, and only with the token of its job if it has shown one.
     ///
     /// - `processes`: name and node of each; in a new group their order gives the ranks.
     ///
     /// # Errors
     ///
-    /// [`Error::Detached`]; [`Error::Refused`] with the first refusal.
+    /// [`Error::Detached`]; [`Error::Refused`] with the first refusal, among them `NOT_PERMITTED`
+    /// for a name that another user or job has.
     pub async fn reserve(
         &self,
         group: &str,
         processes: &[(String, String)],
+    ) -> Result<Vec<Reserved>, Error> {
+        self.reserve_as(group, processes, None).await
+    }
+
+    /// Joins processes that will attach later as another user, for use by a launcher of root; else
+    /// as [`Self::reserve`].
+    ///
+    /// - `user`: number of the user that they will run as.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::reserve`]; [`Error::Refused`] with `NOT_PERMITTED` if this process is not of root
+    /// and not of that user.
+    pub async fn reserve_for(
+        &self,
+        user: u32,
+        group: &str,
+        processes: &[(String, String)],
+    ) -> Result<Vec<Reserved>, Error> {
+        self.reserve_as(group, processes, Some(user)).await
+    }
+
+    async fn reserve_as(
+        &self,
+        group: &str,
+        processes: &[(String, String)],
+        user: Option<u32>,
     ) -> Result<Vec<Reserved>, Error> {
         self.session.check()?;
         let local = |(process, node): &(String, String)| v1::LocalProcess {
@@ -130,6 +159,7 @@ impl Client {
             session: self.session.number,
             group: group.to_owned(),
             processes: processes.iter().map(local).collect(),
+            user,
         };
         let answer = self.session.calls().reserve_members(request).await;
         let answer = answer.map_err(Error::of_call)?.into_inner();

@@ -2,6 +2,8 @@
  * nothing. Alone in its group, on a node of an agent that serves several. */
 #include "check.h"
 
+#include <unistd.h>
+
 static fabricast_client *client;
 static fabricast_group *group;
 
@@ -70,6 +72,12 @@ static void forming(void)
     OK(fabricast_form(client, "formed", later + 1, 1, ranks));
     CHECK(ranks[0] == 1 && ranks[1] == 1);
     OK(fabricast_form(client, "formed", later, 1, NULL));
+
+    ranks[0] = 9;
+    OK(fabricast_form_for(client, (uint32_t)getuid(), "formed", later, 2, ranks));
+    CHECK(ranks[0] == 0 && ranks[1] == 1);
+    IS(FABRICAST_REFUSED, fabricast_form_for(client, getuid() + 1, "formed", later, 2, NULL));
+    CHECK(strcmp(fabricast_error_reason(), "NOT_PERMITTED") == 0);
 }
 
 static void without_a_group(void)

@@ -31,7 +31,8 @@ use crate::nodes::Nodes;
 use crate::processes::direct::DirectPath;
 use crate::processes::memory::{HALF, Shared, SharingCall, SharingError};
 use crate::processes::participants::{Participant, ParticipantMemory};
-use crate::processes::sessions::{Call, ProcessId, Session, SessionError};
+use crate::processes::reservations::ProcessId;
+use crate::processes::sessions::{Call, Session, SessionError};
 use crate::processes::user_rules::Owner;
 use crate::runtime::shared_calls::SharedCalls;
 
@@ -167,7 +168,7 @@ fn join_request(
     process: &ProcessId,
     group: String,
 ) -> v1::OperatingAgentServiceJoinGroupRequest {
-    let token = session.job_token.get();
+    let token = session.job_token.as_ref();
     v1::OperatingAgentServiceJoinGroupRequest {
         node: process.0.to_string(),
         group,
@@ -206,11 +207,7 @@ impl ProcessService for ProcessServer {
         let request = request.into_inner();
         let process = self.process(&request.node, &request.process)?;
         let token = read_token(&request.job_token)?;
-        let attached = self.agent.sessions.attach(process, owner.clone()).await?;
-        if let Some(token) = token {
-            // Nobody knows the session yet, so none was set before.
-            let _ = attached.session.job_token.set(token);
-        }
+        let attached = self.agent.sessions.attach(process, owner.clone(), token).await?;
         let (node, process) = &attached.session.process;
         let (user, pid) = (owner.user.unwrap_or(0), caller.and_then(|caller| caller.pid));
         info!(%node, %process, user, pid = pid.unwrap_or(0), caller = %owner, "process attached");
@@ -288,12 +285,12 @@ impl ProcessService for ProcessServer {
         request: Request<v1::ReserveMembersRequest>,
     ) -> Result<Response<v1::ReserveMembersResponse>, Status> {
         let call = self.session(&request, request.get_ref().session)?;
-        let v1::ReserveMembersRequest { group, processes, .. } = request.into_inner();
+        let v1::ReserveMembersRequest { group, processes, user, .. } = request.into_inner();
         permitted_group(&call.session, &group)?;
         check_count("processes", processes.len())?;
         let read = |wanted: &v1::LocalProcess| self.process(&wanted.node, &wanted.process);
         let processes: Vec<ProcessId> = processes.iter().map(read).collect::<Result<_, _>>()?;
-        call.session.reserve(&processes)?;
+        self.agent.sessions.reserve(&call.session, &processes, user)?;
         let agent = Arc::clone(&self.agent);
         let session = Arc::clone(&call.session);
         let join = async move { join_in_order(&agent, &session, &group, &processes).await };

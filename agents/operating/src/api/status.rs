@@ -197,13 +197,15 @@ impl From<SessionError> for Status {
     fn from(error: SessionError) -> Self {
         let (reason, text) = (error.reason(), error.to_string());
         match &error {
-            SessionError::Attached { node, .. } | SessionError::ForeignName { node, .. } => {
-                reason.status(text, &[("node", node.as_str())])
-            }
+            SessionError::Attached { node, .. }
+            | SessionError::ForeignName { node, .. }
+            | SessionError::Reserved { node, .. }
+            | SessionError::NotFree { node, .. } => reason.status(text, &[("node", node.as_str())]),
             SessionError::Unknown
             | SessionError::NotYours
             | SessionError::TooMany
             | SessionError::TooManyReserved
+            | SessionError::ForeignUser { .. }
             | SessionError::PredecessorNotEnded => reason.status(text, &[]),
         }
     }

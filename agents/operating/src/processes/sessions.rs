@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_groups::names::{GroupName, NodeName, ProcessName, RequestId};
@@ -23,6 +23,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::info;
 
 use super::memory::Sharing;
+use super::reservations::{Holder, ProcessId, Reservations};
 use super::user_rules::Owner;
 use crate::links::member_handle::MemberHandle;
 use crate::runtime::Runtime;
@@ -35,9 +36,8 @@ const MAX_SESSIONS: usize = 16_384;
 const MAX_RESERVED: usize = 65_536;
 /// A process waits this long for the end of a predecessor of its name.
 const PREDECESSOR_TIMEOUT: Duration = Duration::from_secs(8);
-
-/// A process by its node and name.
-pub(crate) type ProcessId = (NodeName, ProcessName);
+/// Number of the user that may reserve names for others.
+const ROOT: u32 = 0;
 
 /// One attached process.
 #[derive(Debug)]
@@ -53,8 +53,8 @@ pub(crate) struct Session {
     /// The members that the process has opened, by group.
     pub(crate) members: Mutex<BTreeMap<GroupName, MemberHandle>>,
     pub(crate) memory: Mutex<Sharing>,
-    /// Token of the process's job, for the groups that it joins; set when it has attached.
-    pub(crate) job_token: OnceLock<JobToken>,
+    /// Token of the process's job, for the groups that it joins.
+    pub(crate) job_token: Option<JobToken>,
     /// Processes that are to attach before this session ends.
     reserved: Mutex<BTreeSet<ProcessId>>,
 }
@@ -76,6 +76,17 @@ struct Inner {
 struct Table {
     sessions: BTreeMap<u64, Arc<Session>>,
     numbers: BTreeMap<ProcessId, u64>,
+    reservations: Reservations,
+}
+
+impl Table {
+    /// Returns whether nobody else has reserved a name or is attached under it.
+    fn is_free_for(&self, holder: &Holder, process: &ProcessId) -> bool {
+        let attached = self.numbers.get(process).and_then(|number| self.sessions.get(number));
+        let is_holder = |one: &Arc<Session>| holder.admits(one.owner.user, one.job_token.as_ref());
+        self.reservations.holder(process).is_none_or(|other| other == holder)
+            && attached.is_none_or(is_holder)
+    }
 }
 
 /// A call of an attached process; the session's end waits for it.
@@ -107,6 +118,15 @@ pub(crate) enum SessionError {
     TooMany,
     #[error("processes: a session reserves at most {MAX_RESERVED}")]
     TooManyReserved,
+    #[error("process: '{process}' on node '{node}' is reserved for {holder}")]
+    Reserved { node: NodeName, process: ProcessName, holder: Holder },
+    #[error(
+        "processes: '{process}' on node '{node}' is not free for {holder}: another user or job has \
+         reserved it or is attached under it"
+    )]
+    NotFree { node: NodeName, process: ProcessName, holder: Holder },
+    #[error("user: only root reserves names for another user, here {user}")]
+    ForeignUser { user: u32 },
     #[error("the memberships of a process of this name that died have not ended yet")]
     PredecessorNotEnded,
 }
@@ -116,7 +136,10 @@ impl SessionError {
         match self {
             Self::Unknown => Reason::UnknownSession,
             Self::NotYours => Reason::SessionNotYours,
-            Self::ForeignName { .. } => Reason::NotPermitted,
+            Self::ForeignName { .. }
+            | Self::Reserved { .. }
+            | Self::NotFree { .. }
+            | Self::ForeignUser { .. } => Reason::NotPermitted,
             Self::Attached { .. } => Reason::ProcessAttached,
             Self::TooMany | Self::TooManyReserved => Reason::LimitReached,
             Self::PredecessorNotEnded => Reason::PeerUnavailable,
@@ -138,19 +161,20 @@ impl Drop for Attached {
 }
 
 impl Session {
-    /// Notes processes that are to attach before this session ends.
+    /// The holder of names that this session reserves.
     ///
-    /// # Errors
-    ///
-    /// [`SessionError::TooManyReserved`]; then none of them is noted.
-    pub(crate) fn reserve(&self, processes: &[ProcessId]) -> Result<(), SessionError> {
-        let mut reserved = self.reserved.lock();
-        let more = processes.iter().filter(|process| !reserved.contains(*process)).count();
-        if reserved.len() + more > MAX_RESERVED {
-            return Err(SessionError::TooManyReserved);
+    /// - `user`: the user that it reserves them for; `None` for its own.
+    fn holder(&self, user: Option<u32>) -> Result<Holder, SessionError> {
+        let own = self.owner.user;
+        match user {
+            Some(user) if own != Some(user) && own != Some(ROOT) => {
+                Err(SessionError::ForeignUser { user })
+            }
+            _ => {
+                let token = self.job_token.as_ref().map(JobToken::hash);
+                Ok(Holder { user: user.or(own), token })
+            }
         }
-        reserved.extend(processes.iter().cloned());
-        Ok(())
     }
 }
 
@@ -175,19 +199,22 @@ impl Sessions {
 
     /// Begins a session, once a predecessor of the same name has ended.
     ///
-    /// A name that is a member of a group which the owner may not use is refused: it is reserved
-    /// for a process of others.
+    /// A name that is reserved for others is refused (SESSION-6), and so is one that is a member of
+    /// a group which the owner may not use.
+    ///
+    /// - `token`: of the process's job.
     pub(crate) async fn attach(
         &self,
         process: ProcessId,
         owner: Owner,
+        token: Option<JobToken>,
     ) -> Result<Attached, SessionError> {
         let attaching = async {
             loop {
                 let removed = self.0.removed.notified();
                 tokio::pin!(removed);
                 removed.as_mut().enable();
-                if let Some(session) = self.insert(&process, &owner)? {
+                if let Some(session) = self.insert(&process, &owner, token.as_ref())? {
                     return Ok(Attached { sessions: self.clone(), session });
                 }
                 removed.await;
@@ -207,8 +234,14 @@ impl Sessions {
         &self,
         process: &ProcessId,
         owner: &Owner,
+        token: Option<&JobToken>,
     ) -> Result<Option<Arc<Session>>, SessionError> {
         let mut table = self.0.table.lock();
+        let reserved = table.reservations.holder(process);
+        if let Some(holder) = reserved.filter(|holder| !holder.admits(owner.user, token)) {
+            let (holder, (node, process)) = (*holder, process.clone());
+            return Err(SessionError::Reserved { node, process, holder });
+        }
         if let Some(held) = table.numbers.get(process).and_then(|held| table.sessions.get(held)) {
             if held.over.is_cancelled() {
                 return Ok(None);
@@ -229,7 +262,7 @@ impl Sessions {
             calls: TaskTracker::new(),
             members: Mutex::default(),
             memory: Mutex::default(),
-            job_token: OnceLock::new(),
+            job_token: token.cloned(),
             reserved: Mutex::default(),
         });
         table.numbers.insert(process.clone(), number);
@@ -237,12 +270,46 @@ impl Sessions {
         Ok(Some(session))
     }
 
+    /// Notes processes that are to attach before a session ends, as a whole or not at all.
+    ///
+    /// - `user`: the user that they will run as; `None` for that of the session.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::ForeignUser`], [`SessionError::NotFree`] with the first process that others
+    /// have, [`SessionError::TooManyReserved`].
+    pub(crate) fn reserve(
+        &self,
+        session: &Session,
+        processes: &[ProcessId],
+        user: Option<u32>,
+    ) -> Result<(), SessionError> {
+        let holder = session.holder(user)?;
+        let mut table = self.0.table.lock();
+        let taken = processes.iter().find(|process| !table.is_free_for(&holder, process));
+        if let Some((node, process)) = taken.cloned() {
+            return Err(SessionError::NotFree { node, process, holder });
+        }
+        let mut reserved = session.reserved.lock();
+        let more = processes.iter().filter(|process| !reserved.contains(*process));
+        let more: BTreeSet<&ProcessId> = more.collect();
+        if reserved.len() + more.len() > MAX_RESERVED {
+            return Err(SessionError::TooManyReserved);
+        }
+        for process in more {
+            table.reservations.add(process.clone(), holder);
+            reserved.insert(process.clone());
+        }
+        Ok(())
+    }
+
     /// Takes a process that is gone out of its groups, and those that it reserved and that have not
     /// attached.
     async fn end(self, session: Arc<Session>) {
         session.calls.close();
         session.calls.wait().await;
-        let mut gone = std::mem::take(&mut *session.reserved.lock());
+        let reserved = std::mem::take(&mut *session.reserved.lock());
+        let mut gone = reserved.clone();
         gone.insert(session.process.clone());
         let mut backoff = Backoff::default();
         loop {
@@ -263,7 +330,7 @@ impl Sessions {
                 tokio::time::sleep(backoff.next_delay()).await;
             }
         }
-        self.remove(&session);
+        self.remove(&session, &reserved);
         let (node, process) = &session.process;
         info!(%node, %process, "process detached");
     }
@@ -309,8 +376,12 @@ impl Sessions {
         groups.unwrap_or_default()
     }
 
-    fn remove(&self, session: &Session) {
+    /// Makes the names of a session free that has ended.
+    ///
+    /// - `reserved`: those that it reserved.
+    fn remove(&self, session: &Session, reserved: &BTreeSet<ProcessId>) {
         let mut table = self.0.table.lock();
+        reserved.iter().for_each(|process| table.reservations.remove(process));
         table.sessions.remove(&session.number);
         table.numbers.remove(&session.process);
         drop(table);
@@ -336,15 +407,15 @@ mod tests {
         let test = agent();
         let sessions = &test.agent.sessions;
         let process = named(&test.node, "p0");
-        let first = sessions.attach(process.clone(), user(7)).await.unwrap();
-        let refused = sessions.attach(process.clone(), user(7)).await.unwrap_err();
+        let first = sessions.attach(process.clone(), user(7), None).await.unwrap();
+        let refused = sessions.attach(process.clone(), user(7), None).await.unwrap_err();
         assert_eq!(refused.reason(), Reason::ProcessAttached);
         let number = first.session.number;
         let call = sessions.call(number, &user(7)).unwrap();
         drop(first);
         assert_eq!(sessions.call(number, &user(7)).unwrap_err(), SessionError::Unknown);
         // A call of the first is still in flight, so the next of the name waits.
-        let next = sessions.attach(process, user(7));
+        let next = sessions.attach(process, user(7), None);
         tokio::pin!(next);
         let early = tokio::time::timeout(Duration::from_millis(20), &mut next).await;
         assert!(early.is_err(), "{early:?}");
@@ -355,14 +426,16 @@ mod tests {
     #[tokio::test]
     async fn a_session_reserves_a_bounded_number_of_processes() {
         let test = agent();
-        let attached = test.agent.sessions.attach(named(&test.node, "p0"), user(7)).await.unwrap();
+        let sessions = &test.agent.sessions;
+        let attached = sessions.attach(named(&test.node, "p0"), user(7), None).await.unwrap();
+        let session = &attached.session;
         let reserved = |count: usize| -> Vec<ProcessId> {
             (0..count).map(|number| named(&test.node, &format!("r{number}"))).collect()
         };
         // The same ones count once.
-        attached.session.reserve(&reserved(MAX_RESERVED)).unwrap();
-        attached.session.reserve(&reserved(MAX_RESERVED)).unwrap();
-        let refused = attached.session.reserve(&reserved(MAX_RESERVED + 1)).unwrap_err();
+        sessions.reserve(session, &reserved(MAX_RESERVED), None).unwrap();
+        sessions.reserve(session, &reserved(MAX_RESERVED), None).unwrap();
+        let refused = sessions.reserve(session, &reserved(MAX_RESERVED + 1), None).unwrap_err();
         assert_eq!(refused.reason(), Reason::LimitReached);
     }
 
@@ -370,10 +443,127 @@ mod tests {
     async fn a_session_of_another_user_is_refused() {
         let test = agent();
         let sessions = &test.agent.sessions;
-        let attached = sessions.attach(named(&test.node, "p0"), user(7)).await.unwrap();
+        let attached = sessions.attach(named(&test.node, "p0"), user(7), None).await.unwrap();
         for other in [user(8), Owner::default()] {
             let refused = sessions.call(attached.session.number, &other).unwrap_err();
             assert_eq!(refused, SessionError::NotYours);
         }
+    }
+
+    fn token(text: &str) -> Option<JobToken> {
+        Some(JobToken::new(text).unwrap())
+    }
+
+    /// Asserts that a name is refused to a process as one that is reserved for others.
+    async fn is_kept_from(
+        sessions: &Sessions,
+        process: &ProcessId,
+        owner: Owner,
+        token: Option<JobToken>,
+    ) {
+        let refused = sessions.attach(process.clone(), owner, token).await.unwrap_err();
+        assert_eq!(refused.reason(), Reason::NotPermitted);
+        let named =
+            format!("process: '{}' on node '{}' is reserved for user", process.1, process.0);
+        assert!(refused.to_string().starts_with(&named), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn a_reserved_name_is_kept_for_the_user_of_the_launcher_until_its_end() {
+        let test = agent();
+        let sessions = &test.agent.sessions;
+        let [launching, process] = ["launcher", "p0"].map(|name| named(&test.node, name));
+        let launcher = sessions.attach(launching.clone(), user(7), None).await.unwrap();
+        sessions.reserve(&launcher.session, std::slice::from_ref(&process), None).unwrap();
+        for other in [user(8), user(ROOT), Owner::default()] {
+            is_kept_from(sessions, &process, other, None).await;
+        }
+        // The name was not used up, and is kept when its process has gone.
+        let first = sessions.attach(process.clone(), user(7), None).await.unwrap();
+        drop(first);
+        is_kept_from(sessions, &process, user(8), None).await;
+        drop(sessions.attach(process.clone(), user(7), None).await.unwrap());
+        // While the launcher's session ends, the memberships may still be there.
+        let call = sessions.call(launcher.session.number, &user(7)).unwrap();
+        drop(launcher);
+        is_kept_from(sessions, &process, user(8), None).await;
+        drop(call);
+        // The name of the launcher is free once its session has ended.
+        let _next = sessions.attach(launching, user(8), None).await.unwrap();
+        sessions.attach(process, user(8), None).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_name_is_kept_until_the_last_session_that_reserves_it_has_ended() {
+        let test = agent();
+        let sessions = &test.agent.sessions;
+        let [one, other, process] = ["one", "other", "p0"].map(|name| named(&test.node, name));
+        let first = sessions.attach(one.clone(), user(7), None).await.unwrap();
+        let second = sessions.attach(other.clone(), user(7), None).await.unwrap();
+        let names = std::slice::from_ref(&process);
+        for launcher in [&first, &first, &second] {
+            sessions.reserve(&launcher.session, names, None).unwrap();
+        }
+        drop(first);
+        drop(sessions.attach(one, user(7), None).await.unwrap());
+        is_kept_from(sessions, &process, user(8), None).await;
+        drop(second);
+        let _next = sessions.attach(other, user(7), None).await.unwrap();
+        sessions.attach(process, user(8), None).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn only_root_reserves_for_another_user() {
+        let test = agent();
+        let sessions = &test.agent.sessions;
+        let [one, other, process] = ["one", "other", "p0"].map(|name| named(&test.node, name));
+        let names = std::slice::from_ref(&process);
+        for (launching, owner) in [(one.clone(), user(8)), (one, Owner::default())] {
+            let launcher = sessions.attach(launching, owner, None).await.unwrap();
+            let refused = sessions.reserve(&launcher.session, names, Some(7)).unwrap_err();
+            assert_eq!(refused, SessionError::ForeignUser { user: 7 });
+            assert_eq!(refused.reason(), Reason::NotPermitted);
+        }
+        let root = sessions.attach(other, user(ROOT), None).await.unwrap();
+        sessions.reserve(&root.session, names, Some(7)).unwrap();
+        for other in [user(8), user(ROOT), Owner::default()] {
+            is_kept_from(sessions, &process, other, None).await;
+        }
+        sessions.attach(process, user(7), None).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_name_that_another_user_has_is_reserved_for_nobody_else_and_nothing_is_noted() {
+        let test = agent();
+        let sessions = &test.agent.sessions;
+        let process = |name| named(&test.node, name);
+        let _squatter = sessions.attach(process("p1"), user(8), None).await.unwrap();
+        let other = sessions.attach(process("other"), user(8), None).await.unwrap();
+        sessions.reserve(&other.session, &[process("p2")], None).unwrap();
+        let launcher = sessions.attach(process("launcher"), user(7), None).await.unwrap();
+        for taken in ["p1", "p2"] {
+            let names = [process("p0"), process(taken)];
+            let refused = sessions.reserve(&launcher.session, &names, None).unwrap_err();
+            assert_eq!(refused.reason(), Reason::NotPermitted);
+            let named = format!("processes: '{taken}' on node 'n0' is not free for user 7");
+            assert!(refused.to_string().starts_with(&named), "{refused}");
+        }
+        assert!(launcher.session.reserved.lock().is_empty());
+        sessions.attach(process("p0"), user(8), None).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_launcher_with_a_jobs_token_keeps_its_names_for_processes_with_that_token() {
+        let test = agent();
+        let sessions = &test.agent.sessions;
+        let [launching, process] = ["launcher", "p0"].map(|name| named(&test.node, name));
+        let job = || token("aaaaaaaaaaaaaaaa");
+        let launcher = sessions.attach(launching, user(7), job()).await.unwrap();
+        sessions.reserve(&launcher.session, std::slice::from_ref(&process), None).unwrap();
+        for other in [None, token("bbbbbbbbbbbbbbbb")] {
+            is_kept_from(sessions, &process, user(7), other).await;
+        }
+        is_kept_from(sessions, &process, user(8), job()).await;
+        sessions.attach(process, user(7), job()).await.unwrap();
     }
 }

@@ -78,7 +78,7 @@ async fn begin(socket: PathBuf, process: String, call: &'static str) -> u64 {
 async fn reserve(socket: PathBuf, session: u64) {
     let member = |i| LocalProcess { process: format!("m{i:04}"), node: String::new() };
     let processes = (0..MEMBERS).map(member).collect();
-    let reserve = ReserveMembersRequest { session, group: GROUP.to_owned(), processes };
+    let reserve = ReserveMembersRequest { session, group: GROUP.to_owned(), processes, user: None };
     let reserved = ProcessServiceClient::new(channel(&socket)).reserve_members(reserve).await;
     reserved.expect("it is a group of its tenant");
 }

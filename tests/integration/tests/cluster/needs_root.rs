@@ -70,3 +70,29 @@ async fn without_rules_every_user_may_use_all_groups() {
         assert!(joined.status.success(), "{joined:?}");
     }
 }
+
+#[tokio::test]
+async fn a_reserved_name_is_the_users_that_a_launcher_of_root_names_until_the_agent_starts_again() {
+    let mut cluster = Cluster::start(Layout::leaf_spine()).await;
+    let settings = Settings::at(cluster.socket(0)).node("n0").process("launcher");
+    let launcher = soon(Client::attach(settings)).await.unwrap();
+    let named = |name: &str| [(name.to_owned(), "n0".to_owned())];
+    let theirs = soon(launcher.reserve_for(RIVAL, "g", &named("theirs"))).await.unwrap();
+    soon(launcher.reserve("g", &named("ours"))).await.unwrap();
+    for (process, holder) in [("theirs", RIVAL), ("ours", own_user())] {
+        let output = run(&cluster, STRANGER, process, "g").await;
+        let why = format!("process: '{process}' on node 'n0' is reserved for user {holder}");
+        refused(&output, &why);
+    }
+    assert_eq!(recorded(&cluster, "g").await, ["theirs", "ours"], "the refused changed nothing");
+    let joined = run(&cluster, RIVAL, "theirs", "g").await;
+    assert!(joined.status.success(), "{joined:?}");
+    assert_eq!(String::from_utf8_lossy(&joined.stdout).trim(), theirs[0].rank.to_string());
+
+    // With the agent, the memberships end as well as what is reserved.
+    cluster.operating[0].kill();
+    cluster.operating[0].restart().await;
+    let joined = run(&cluster, STRANGER, "ours", "h").await;
+    assert!(joined.status.success(), "{joined:?}");
+    assert!(!recorded(&cluster, "g").await.contains(&"ours".to_owned()));
+}

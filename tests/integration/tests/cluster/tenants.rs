@@ -129,7 +129,8 @@ impl JobProcess {
     async fn reserve(&mut self, group: &str) -> Result<(), Status> {
         let later = v1::LocalProcess { process: "later".to_owned(), node: "n0".to_owned() };
         let (session, group) = (self.session, group.to_owned());
-        let request = v1::ReserveMembersRequest { session, group, processes: vec![later] };
+        let processes = vec![later];
+        let request = v1::ReserveMembersRequest { session, group, processes, user: None };
         soon(self.calls.reserve_members(request)).await.map(|_| ())
     }
 

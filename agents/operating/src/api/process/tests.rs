@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
 
 use fabricast_config::ProcessRule;
+use fabricast_groups::token::JobToken;
 use fabricast_proto::v1::process_service_client::ProcessServiceClient;
 use fabricast_proto::v1::process_service_server::ProcessServiceServer;
 use fabricast_rpc::{BoundSocket, Services, access_table, reason_of};
@@ -13,6 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::{Channel, Endpoint};
 
 use super::*;
+use crate::processes::sessions::Attached;
 use crate::testing::{TestAgent, agent};
 
 /// An agent whose socket is served, with one node, `n0`, that is up.
@@ -105,7 +107,7 @@ async fn refusals(served: &Served, session: u64, group: &str) -> BTreeMap<&'stat
     let group = || group.to_owned();
     let join = v1::ProcessServiceJoinGroupRequest { session, group: group() };
     let processes = vec![v1::LocalProcess { process: "q".to_owned(), ..Default::default() }];
-    let reserve = v1::ReserveMembersRequest { session, group: group(), processes };
+    let reserve = v1::ReserveMembersRequest { session, group: group(), processes, user: None };
     let leave = v1::ProcessServiceLeaveGroupRequest { session, group: group() };
     let list = v1::ListMembersRequest { session, group: group() };
     let watch = v1::WatchMembersRequest { session, group: group() };
@@ -154,7 +156,7 @@ async fn every_call_with_the_session_of_another_user_is_refused() {
     let agent = &served.test.agent;
     let process = (served.test.node.clone(), ProcessName::new("theirs").unwrap());
     let other = Owner { user: Some(served.own_user() + 1), ..Owner::default() };
-    let theirs = agent.sessions.attach(process, other).await.unwrap();
+    let theirs = agent.sessions.attach(process, other, None).await.unwrap();
     let session = theirs.session.number;
     let mut refused = refusals(&served, session, "g").await;
     let share = v1::ShareMemoryRequest { session, ..Default::default() };
@@ -179,4 +181,58 @@ async fn changed_rules_end_the_sessions_that_they_decide_differently_about() {
     let reason = reason_of(&refused).unwrap();
     assert!(["SESSION_NOT_YOURS", "UNKNOWN_SESSION"].contains(&&*reason), "{refused}");
     assert_eq!(forbidden(attached.message().await), "NOT_PERMITTED");
+}
+
+/// Reserves a name for the processes of a launcher, as long as that is attached.
+///
+/// - `token`: of the launcher's job.
+async fn reserved_by(served: &Served, user: u32, token: Option<&str>, name: &str) -> Attached {
+    let sessions = &served.test.agent.sessions;
+    let named = |name: &str| (served.test.node.clone(), ProcessName::new(name).unwrap());
+    let owner = Owner { user: Some(user), ..Owner::default() };
+    let token = token.map(|token| JobToken::new(token).unwrap());
+    let launcher = sessions.attach(named(&format!("launcher-{name}")), owner, token).await.unwrap();
+    sessions.reserve(&launcher.session, &[named(name)], None).unwrap();
+    launcher
+}
+
+#[tokio::test]
+async fn a_name_that_another_user_has_reserved_is_neither_attached_nor_reserved() {
+    let served = Served::start();
+    let _launcher = reserved_by(&served, served.own_user() + 1, None, "p").await;
+    let mut calls = served.calls();
+    let request = v1::AttachProcessRequest { process: "p".to_owned(), ..Default::default() };
+    let refused = calls.attach_process(request).await.unwrap_err();
+    let why = format!("process: 'p' on node 'n0' is reserved for user {}", served.own_user() + 1);
+    assert_eq!(refused.message(), why);
+    assert_eq!(forbidden(Err::<(), _>(refused)), "NOT_PERMITTED");
+    let (session, _attached) = served.attach("mine").await;
+    let processes = vec![v1::LocalProcess { process: "p".to_owned(), ..Default::default() }];
+    for user in [None, Some(served.own_user() + 2)] {
+        let (group, processes) = ("g".to_owned(), processes.clone());
+        let reserve = v1::ReserveMembersRequest { session, group, processes, user };
+        let refused = calls.reserve_members(reserve).await.unwrap_err();
+        // Only root may name another user, and the name is not free for that one.
+        let holder = user.unwrap_or(served.own_user()).to_string();
+        assert!(refused.message().contains(&holder), "{refused}");
+        assert_eq!(forbidden(Err::<(), _>(refused)), "NOT_PERMITTED");
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_a_job_has_reserved_is_attached_with_its_token() {
+    let served = Served::start();
+    let token = "aaaaaaaaaaaaaaaa";
+    let _launcher = reserved_by(&served, served.own_user(), Some(token), "p").await;
+    for (job_token, is_taken) in [("", false), ("bbbbbbbbbbbbbbbb", false), (token, true)] {
+        let (process, job_token) = ("p".to_owned(), job_token.to_owned());
+        let request = v1::AttachProcessRequest { process, job_token, ..Default::default() };
+        let attached = served.calls().attach_process(request).await;
+        match attached {
+            Ok(_) => assert!(is_taken),
+            refused => {
+                assert_eq!((forbidden(refused).as_str(), is_taken), ("NOT_PERMITTED", false))
+            }
+        }
+    }
 }

@@ -1,0 +1,81 @@
+//! Names that launchers have reserved for processes which are to attach later.
+//!
+//! The kernel tells the user of every process at the socket, so a name is kept for the user that
+//! its launcher runs as, or that a launcher of root names. Processes of one user are not told apart
+//! by that, as they are not for signals either; the token of a job tells them apart where they
+//! cannot read each other's environment.
+//!
+//! Invariants
+//! - SESSION-6: while a session reserves a name, only processes of the user and job that it is
+//!   reserved for attach under it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use fabricast_groups::names::{NodeName, ProcessName};
+use fabricast_groups::token::{JobToken, TokenHash};
+
+/// A process by its node and name.
+pub(crate) type ProcessId = (NodeName, ProcessName);
+
+/// The user and the job that names are reserved for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    /// `None` if the system does not tell the user of the launcher.
+    pub(crate) user: Option<u32>,
+    /// The token that the launcher has shown; `None` if it has shown none, and then its processes
+    /// need none.
+    pub(crate) token: Option<TokenHash>,
+}
+
+impl Holder {
+    /// Returns whether a process is of this user and shows the token, in a time that does not depend
+    /// on the tokens.
+    pub(crate) fn admits(&self, user: Option<u32>, token: Option<&JobToken>) -> bool {
+        let shows = |hash: TokenHash| token.is_some_and(|token| hash.is_of(token));
+        self.user == user && self.token.is_none_or(shows)
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.user {
+            Some(user) => write!(formatter, "user {user}")?,
+            None => formatter.write_str("a user that is not known")?,
+        }
+        let job = self.token.map_or("", |_| " with the token of the launcher's job");
+        formatter.write_str(job)
+    }
+}
+
+/// Names that are reserved.
+#[derive(Debug, Default)]
+pub(crate) struct Reservations(BTreeMap<ProcessId, Reservation>);
+
+#[derive(Debug)]
+struct Reservation {
+    holder: Holder,
+    /// Sessions that reserve the name, at least one.
+    sessions: usize,
+}
+
+impl Reservations {
+    /// Returns whom a name is reserved for; `None` if it is not.
+    pub(crate) fn holder(&self, process: &ProcessId) -> Option<&Holder> {
+        self.0.get(process).map(|reservation| &reservation.holder)
+    }
+
+    /// Notes that one more session reserves a name. A name that is reserved keeps its holder.
+    pub(crate) fn add(&mut self, process: ProcessId, holder: Holder) {
+        self.0.entry(process).or_insert(Reservation { holder, sessions: 0 }).sessions += 1;
+    }
+
+    /// Notes that a session which reserves a name has ended.
+    pub(crate) fn remove(&mut self, process: &ProcessId) {
+        let Some(reservation) = self.0.get_mut(process) else { return };
+        reservation.sessions -= 1;
+        if reservation.sessions == 0 {
+            self.0.remove(process);
+        }
+    }
+}
