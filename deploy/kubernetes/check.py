@@ -223,7 +223,9 @@ class Overlay:
             variables |= self.named("ConfigMap", source["configMapRef"]["name"])["data"]
         for variable in container.get("env", []):
             text = variable.get("value", known.get(variable["name"], "secret"))
-            text = re.sub(r"\$\((\w+)\)", lambda match: known[match.group(1)], text)
+            text = re.sub(r"\$\((\w+)\)", lambda match: variables.get(match.group(1), match.group(0)), text)
+            early = "$(" not in text
+            self.check(early, f"{one['metadata']['name']}: {variable['name']}: no variable before it has what it names")
             variables[variable["name"]] = text
         volumes = {volume["name"]: volume for volume in pod["volumes"]}
         files = self.named("ConfigMap", volumes["settings"]["configMap"]["name"])["data"]
