@@ -143,7 +143,10 @@ class Pod:
 
     def value(self, variable, variables):
         if "value" in variable:
-            return self.expanded(variable["value"], variables)
+            text = self.expanded(variable["value"], variables)
+            if "$(" in text:
+                self.fail(f"{variable['name']}: no variable before it has what it names: {text}")
+            return text
         source = variable["valueFrom"]
         if "fieldRef" in source:
             return self.known[source["fieldRef"]["fieldPath"]]
@@ -431,6 +434,12 @@ def wrong_adapter(documents):
     container_of(documents, "switch-agent")["env"].append(variable)
 
 
+def late_variable(documents):
+    """The order in which kustomize leaves a variable that only a patch names: before those that it refers to."""
+    variables = container_of(documents, "operating-agent")["env"]
+    variables.append(variables.pop(0))
+
+
 # Mistakes by the driver of the switch agent, each with the beginning of the failure that has to be
 # told.
 MISTAKES = {
@@ -441,6 +450,12 @@ MISTAKES = {
         (failing_probe, "pod router-0, container router (StatefulSet): startupProbe has not passed"),
     ),
     "infiniband": ((wrong_adapter, "pod switch-agent-0, container switch-agent (StatefulSet): has ended with"),),
+    "openflow": (
+        (
+            late_variable,
+            "pod operating-agent-h0, container operating-agent (DaemonSet): FABRICAST_OPERATING_AGENT__NODES: no ",
+        ),
+    ),
 }
 
 
@@ -462,7 +477,8 @@ def checked(documents, program, images):
 def main(program, image, infiniband_image, etcd_image, *options):
     documents = [one for one in yaml.safe_load_all(sys.stdin) if one]
     images = {"fabricast": image, "fabricast-infiniband": infiniband_image, "fabricast-etcd": etcd_image}
-    if failure := checked(documents, program, images):
+    # A check may change the pods.
+    if failure := checked(copy.deepcopy(documents), program, images):
         sys.exit(f"pods: {failure}")
     for mistake, wanted in MISTAKES[driver(documents)] if options else ():
         wrong = copy.deepcopy(documents)

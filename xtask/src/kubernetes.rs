@@ -12,13 +12,22 @@ use anyhow::{Context, Result};
 use crate::{e2e, outside, python, setup};
 
 const FOLDER: &str = "deploy/kubernetes";
-const OVERLAYS: [&str; 6] =
-    ["dev", "production", "monitored", "cert-manager", "infiniband", "openflow"];
-/// Overlays whose pods run: the others have the pods of `production`.
-const RUNNING: [RunningOverlay; 3] = [
+const OVERLAYS: [&str; 7] = [
+    "dev",
+    "production",
+    "monitored",
+    "cert-manager",
+    "infiniband",
+    "openflow",
+    "openflow-certificates",
+];
+/// Overlays whose pods run: the others have the pods of `production`, and `openflow` takes on what
+/// `openflow-certificates` adds while its pods run.
+const RUNNING: [RunningOverlay; 4] = [
     RunningOverlay { name: "dev", tool: None, options: &["--mistakes"] },
     RunningOverlay { name: "production", tool: None, options: &[] },
     RunningOverlay { name: "infiniband", tool: Some("ibsim"), options: &["--mistakes"] },
+    RunningOverlay { name: "openflow", tool: Some("ovs"), options: &["--mistakes"] },
 ];
 /// Images of the pods, which are removed when they have run.
 const IMAGE: &str = "fabricast:kubernetes";
