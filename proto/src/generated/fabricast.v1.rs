@@ -11590,6 +11590,10 @@ pub struct ReserveMembersRequest {
     /// Required. The processes, in the order of their ranks if the group is new.
     #[prost(message, repeated, tag = "3")]
     pub processes: ::prost::alloc::vec::Vec<LocalProcess>,
+    /// Optional. Number of the user that the processes will run as, on the agent's machine; default:
+    /// that of the caller. Only root (0) may name another.
+    #[prost(uint32, optional, tag = "4")]
+    pub user: ::core::option::Option<u32>,
 }
 /// A process of this machine.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -12047,8 +12051,10 @@ pub mod process_service_client {
         }
         /// Attaches a process for as long as the call lasts. The one answer comes at once.
         /// Waits until the memberships of a process of that name have ended that attached before and died.
-        /// A name with memberships in groups that the caller may not use is refused; the call ends with
-        /// PERMISSION_DENIED / NOT_PERMITTED when changed rules decide differently about the caller.
+        /// A name that a launcher has reserved is refused to processes of another user, or without the
+        /// token that the launcher has shown, and so is a name with memberships in groups that the caller
+        /// may not use: PERMISSION_DENIED / NOT_PERMITTED. So ends the call when changed rules decide
+        /// differently about the caller, too.
         /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
         /// INVALID_ARGUMENT / FIELD_MISSING (no node, though the socket serves several), ALREADY_EXISTS /
         /// PROCESS_ATTACHED, UNAVAILABLE / PEER_UNAVAILABLE, RESOURCE_EXHAUSTED / LIMIT_REACHED.
@@ -12109,9 +12115,13 @@ pub mod process_service_client {
             self.inner.streaming(req, path, codec).await
         }
         /// Joins processes that are to attach later, in this order, as a launcher does. Those that have
-        /// not attached when the caller's session ends are taken out again.
+        /// not attached when the caller's session ends are taken out again. As long as that lasts, only
+        /// processes of the caller's user, or of the one that it names, attach under these names, and if
+        /// the caller has shown the token of a job, only with that token.
         /// Errors: those of OperatingAgentService.JoinMany; INVALID_ARGUMENT / FIELD_MISSING (no node,
-        /// though the socket serves several).
+        /// though the socket serves several); PERMISSION_DENIED / NOT_PERMITTED (a name that is reserved
+        /// for another user or job, or that a process of another has attached under; or a user that the
+        /// caller may not name). Then nobody is joined.
         pub async fn reserve_members(
             &mut self,
             request: impl tonic::IntoRequest<super::ReserveMembersRequest>,
@@ -12415,8 +12425,10 @@ pub mod process_service_server {
             + 'static;
         /// Attaches a process for as long as the call lasts. The one answer comes at once.
         /// Waits until the memberships of a process of that name have ended that attached before and died.
-        /// A name with memberships in groups that the caller may not use is refused; the call ends with
-        /// PERMISSION_DENIED / NOT_PERMITTED when changed rules decide differently about the caller.
+        /// A name that a launcher has reserved is refused to processes of another user, or without the
+        /// token that the launcher has shown, and so is a name with memberships in groups that the caller
+        /// may not use: PERMISSION_DENIED / NOT_PERMITTED. So ends the call when changed rules decide
+        /// differently about the caller, too.
         /// Errors: NOT_FOUND / UNKNOWN_NODE, UNAVAILABLE / NODE_STOPPED, INVALID_ARGUMENT / NAME_INVALID,
         /// INVALID_ARGUMENT / FIELD_MISSING (no node, though the socket serves several), ALREADY_EXISTS /
         /// PROCESS_ATTACHED, UNAVAILABLE / PEER_UNAVAILABLE, RESOURCE_EXHAUSTED / LIMIT_REACHED.
@@ -12447,9 +12459,13 @@ pub mod process_service_server {
             tonic::Status,
         >;
         /// Joins processes that are to attach later, in this order, as a launcher does. Those that have
-        /// not attached when the caller's session ends are taken out again.
+        /// not attached when the caller's session ends are taken out again. As long as that lasts, only
+        /// processes of the caller's user, or of the one that it names, attach under these names, and if
+        /// the caller has shown the token of a job, only with that token.
         /// Errors: those of OperatingAgentService.JoinMany; INVALID_ARGUMENT / FIELD_MISSING (no node,
-        /// though the socket serves several).
+        /// though the socket serves several); PERMISSION_DENIED / NOT_PERMITTED (a name that is reserved
+        /// for another user or job, or that a process of another has attached under; or a user that the
+        /// caller may not name). Then nobody is joined.
         async fn reserve_members(
             &self,
             request: tonic::Request<super::ReserveMembersRequest>,
