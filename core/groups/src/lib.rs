@@ -36,6 +36,7 @@ pub mod record;
 mod refusal;
 pub mod token;
 pub mod tree;
+pub mod voucher;
 pub mod watch;
 
 pub use command::{Answer, Command, Decision, Refusal, TicRefusal};
