@@ -26,7 +26,7 @@ use crate::on_behalf::person_of;
 const READING: [&str; 10] =
     ["Download", "Explain", "Get", "List", "Plan", "Probe", "Query", "Read", "Receive", "Watch"];
 /// Fields with secrets, which are not written to the audit.
-const SECRETS: [&str; 3] = ["token", "job_token", "management_key"];
+const SECRETS: [&str; 4] = ["token", "job_token", "management_key", "voucher_key"];
 /// Bytes of the longest request that is written to the audit, with its frame header.
 const AUDITED_BYTES: usize = 16 << 10;
 /// Bytes of flag and length before a message.
@@ -163,6 +163,7 @@ fn hide_secrets(message: &mut DynamicMessage) {
     for (field, value) in message.fields_mut() {
         match value {
             Value::String(text) if SECRETS.contains(&field.name()) => "hidden".clone_into(text),
+            Value::Bytes(bytes) if SECRETS.contains(&field.name()) => bytes.clear(),
             Value::Message(inner) => hide_secrets(inner),
             Value::List(items) => {
                 items.iter_mut().filter_map(Value::as_message_mut).for_each(hide_secrets);
@@ -244,6 +245,18 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_not_written_to_the_audit() {
+        let node = Some(v1::Node { name: "n1".to_owned(), ..Default::default() });
+        let register = v1::RegisterNodeRequest { node, start_id: 1, voucher_key: vec![7; 16] };
+        let pool = DESCRIPTORS.as_ref().unwrap();
+        let service = pool.get_service_by_name("fabricast.v1.TicService").unwrap();
+        let method = service.methods().find(|one| one.name() == "RegisterNode").unwrap();
+        let frame = [vec![0; FRAME_HEADER], register.encode_to_vec()].concat();
+        let text = text_of(&frame, &method);
+        assert!(text.contains("n1") && !text.contains("BwcHBwcH"), "{text}");
+    }
+
+    #[test]
     fn every_field_with_a_secret_is_known() {
         let is_secret = |name: &str| {
             let sounds_so = ["token", "key", "secret", "password"].iter();
@@ -251,7 +264,7 @@ mod tests {
         };
         let pool = DESCRIPTORS.as_ref().unwrap();
         let fields = pool.all_messages().flat_map(|message| message.fields().collect::<Vec<_>>());
-        let texts = fields.filter(|field| field.kind() == Kind::String);
+        let texts = fields.filter(|field| matches!(field.kind(), Kind::String | Kind::Bytes));
         let found: BTreeSet<String> =
             texts.map(|field| field.name().to_owned()).filter(|name| is_secret(name)).collect();
         assert_eq!(found, SECRETS.map(str::to_owned).into());

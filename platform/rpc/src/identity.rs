@@ -279,6 +279,14 @@ impl Caller {
         let why = format!("{self} acts for its own nodes only, not for '{node}'");
         Err(Reason::NotPermitted.status(why, &[("node", node)]))
     }
+
+    /// True if it is the operating agent of a node, or may be, since nobody asked.
+    #[must_use]
+    pub fn is_agent_of(&self, node: &str) -> bool {
+        let Self::Known(identities) = self else { return true };
+        let name = identity_name(node);
+        identities.iter().any(|one| one.role == Role::OperatingAgent && one.name == name)
+    }
 }
 
 /// Encodes a name for an identity: every byte that may not stand there as `%` and two
@@ -393,6 +401,9 @@ mod tests {
         for other in [known(&["admin/a"]), known(&["tic/1"]), Caller::Unasked] {
             assert!(other.check_node("h10").is_ok(), "{other}");
         }
+        assert!(agent.is_agent_of("h2 HCA-1") && !agent.is_agent_of("h10"));
+        assert!(!known(&["admin/h1", "router/h1"]).is_agent_of("h1"));
+        assert!(Caller::Unasked.is_agent_of("h10"));
         assert!(agent.check_administrator("expel").is_err());
         assert!(known(&["admin/a"]).check_administrator("expel").is_ok());
     }
