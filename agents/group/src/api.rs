@@ -6,6 +6,7 @@ use fabricast_groups::agent::GaHost;
 use fabricast_groups::ids::{Epoch, Gn, Moment, Pn};
 use fabricast_groups::message::{AgentRefusal, Deregister, OaReport, Register};
 use fabricast_groups::names::NodeName;
+use fabricast_groups::voucher::Voucher;
 use fabricast_proto::v1;
 use fabricast_proto::v1::group_agent_service_server::GroupAgentService;
 use fabricast_rpc::{Caller, Reason};
@@ -74,8 +75,9 @@ impl<H: GroupAgentHost> GroupAgentServer<H> {
         let gn = Gn(request.gn);
         let member = fabricast_wire::required("member", request.member.as_ref())?;
         caller.check_node(&member.node)?;
+        let voucher = member.voucher.map(Voucher);
         let member = fabricast_wire::decode_member(gn, member)?;
-        let register = Register { gn, epoch: Epoch(request.epoch), member };
+        let register = Register { gn, epoch: Epoch(request.epoch), member, voucher };
         let answer = self.at(&request.agent_node, |agents, now| agents.register(now, &register))?;
         let position = answer.map_err(|refusal| refused(&refusal))?;
         Ok(fabricast_wire::encode_position(&position))

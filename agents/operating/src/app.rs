@@ -25,6 +25,7 @@ use fabricast_config::{NodeConfig, OperatingAgentConfig};
 use fabricast_group::{GroupAgentServer, MESSAGE_LIMIT};
 use fabricast_groups::names::{Address, EndpointName, NameError, NodeName};
 use fabricast_groups::operating::Identity;
+use fabricast_groups::voucher::VoucherSeed;
 use fabricast_proto::v1;
 use fabricast_proto::v1::collective_agent_service_server::CollectiveAgentServiceServer;
 use fabricast_proto::v1::group_agent_service_server::GroupAgentServiceServer;
@@ -33,6 +34,7 @@ use fabricast_proto::v1::process_service_server::ProcessServiceServer;
 use fabricast_rpc::{
     BindError, BoundServer, BoundSocket, PeerError, Security, ServeError, Services, SocketError,
 };
+use ring::rand::{SecureRandom as _, SystemRandom};
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -81,6 +83,9 @@ pub enum StartError {
     /// An interface has an impossible name.
     #[error("nodes: interfaces")]
     Interface(#[source] NameError),
+    /// The system gives no random numbers, of which secrets are made.
+    #[error("the system gives no random numbers")]
+    NotRandom,
 }
 
 /// The reason why a running operating agent ended by itself.
@@ -136,6 +141,7 @@ impl App {
                 operating_config: settings::operating(&config, retry),
                 group_config: settings::group(&config, retry),
                 start_id: start_id(),
+                voucher_seed: voucher_seed()?,
                 adapters: adapters.map(Arc::new),
             },
             tic,
@@ -263,6 +269,13 @@ fn direct_hosts(
     let is_real = |node: &NodeConfig| config.fabric.is_none() && !node.interfaces.is_empty();
     let offering = config.nodes.iter().zip(nodes).filter(|(node, _)| is_real(node));
     offering.map(|(_, identity)| (identity.node.clone(), host.to_owned())).collect()
+}
+
+/// A number that nobody else knows.
+fn voucher_seed() -> Result<VoucherSeed, StartError> {
+    let mut seed = [0; 16];
+    SystemRandom::new().fill(&mut seed).map_err(|_unspecified| StartError::NotRandom)?;
+    Ok(VoucherSeed(seed))
 }
 
 /// A number that no earlier start of these nodes had.

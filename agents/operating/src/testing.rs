@@ -10,6 +10,7 @@ use fabricast_groups::ids::Incarnation;
 use fabricast_groups::names::{Address, EndpointName, NodeName};
 use fabricast_groups::operating::{Identity, OaConfig};
 use fabricast_groups::record::{NodeRecord, NodeState};
+use fabricast_groups::voucher::VoucherSeed;
 use fabricast_proto::v1;
 use fabricast_rpc::{Leader, Peer, Security};
 use tokio::sync::mpsc;
@@ -64,6 +65,7 @@ fn agent_with(tic: &str, fabric: &str) -> TestAgent {
             },
             group_config: GaConfig { detector, resend: second, retry: second },
             start_id: 1,
+            voucher_seed: VoucherSeed([7; 16]),
             adapters: None,
         },
         tic: Leader::new(&[tic.to_owned()]).unwrap(),
@@ -91,6 +93,7 @@ impl TestAgent {
             state: NodeState::Up,
             flaps: None,
             drained: false,
+            voucher_key: None,
         });
         nodes.input(&self.node, |agent, now| agent.registered(now, Ok(record.unwrap())));
     }

@@ -14,6 +14,8 @@
 //! - GA-1: after a snapshot the member table is the TIC's at that revision, plus members that
 //!   registered with a later join (G2). They take nobody's rank, and the TIC is asked for them
 //!   after a report timeout.
+//! - GA-3: a member that no snapshot has had is added only with a voucher of the TIC for its join,
+//!   the epoch and this life of the node; without one the TIC is asked.
 //! - GA-2: the pending output is at most one position per member, and one probe, one report and one
 //!   refresh per node or group.
 
@@ -29,6 +31,7 @@ use crate::message::{
 };
 use crate::names::{Address, NodeName};
 use crate::record::{Colors, GroupRecord};
+use crate::voucher::{Voucher, VoucherKey};
 
 mod interface;
 mod members;
@@ -47,6 +50,7 @@ const MAX_REPORTED_VERSION: Version = Version(MAX_VERSION.0 + (1 << 32));
 pub struct GaHost {
     node: NodeName,
     incarnation: Incarnation,
+    voucher_key: VoucherKey, // of this life
     config: GaConfig,
     groups: BTreeMap<Gn, Agent>,
     peers: BTreeMap<NodeName, PeerNode>,
@@ -76,6 +80,7 @@ struct MemberState {
     colors: Option<Colors>, // as last sent
     resend_at: Option<Moment>,
     is_known: bool,             // its node has registered or reported it
+    voucher: Option<Voucher>,   // of the snapshot, for its node
     confirm_at: Option<Moment>, // it registered, and no snapshot has had it
 }
 
@@ -95,10 +100,18 @@ struct PeerNode {
 
 impl GaHost {
     /// Creates a host without groups, for one life of a node; a later life needs a new host.
-    pub fn new(node: NodeName, incarnation: Incarnation, config: GaConfig) -> Self {
+    ///
+    /// - `voucher_key`: that the node has sent to the TIC in this life.
+    pub fn new(
+        node: NodeName,
+        incarnation: Incarnation,
+        voucher_key: VoucherKey,
+        config: GaConfig,
+    ) -> Self {
         Self {
             node,
             incarnation,
+            voucher_key,
             config,
             groups: BTreeMap::new(),
             peers: BTreeMap::new(),
@@ -131,28 +144,32 @@ impl GaHost {
         self.incarnation
     }
 
-    /// Registers a member, which may be newer than the TIC's snapshot.
+    /// Registers a member, which may be newer than the TIC's snapshot if the TIC has vouched for it
+    /// (GA-3).
     ///
     /// # Errors
     ///
     /// [`AgentRefusal`] if this is not the group's agent in that epoch, the process is not a
     /// member, or another one has its rank; the caller should fetch the group from the TIC and try
-    /// again.
+    /// again. A newer member without a voucher is sent its place once the TIC has told of it.
     pub fn register(
         &mut self,
         now: Moment,
         register: &Register,
     ) -> Result<PositionUpdate, AgentRefusal> {
         let (gn, pn) = (register.gn, register.member.member.pn);
+        let key = self.voucher_key;
         let agent = self.agent_in_epoch(now, gn, register.epoch)?;
         let asks = &register.member;
         let is_later = asks.member.joined > agent.known;
         match agent.members.get(&pn) {
             Some(state) if state.view.member == asks.member => {}
-            None if is_later => self.register_new(now, gn, asks.clone()),
+            None if is_later && register.is_vouched(&key) => {
+                self.register_new(now, gn, asks.clone());
+            }
             Some(_) | None => {
                 if is_later {
-                    self.refresh(now, gn); // the former process may have left
+                    self.refresh(now, gn); // a former process may have left, or this one joined
                 }
                 return Err(AgentRefusal::UnknownMember { gn, pn });
             }

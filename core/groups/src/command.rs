@@ -14,6 +14,7 @@ use crate::record::{Change, GroupRecord, MemberRecord, NodeRecord, Route};
 pub use crate::refusal::{Refusal, TicRefusal};
 use crate::token::JobToken;
 use crate::tree::TreeShape;
+use crate::voucher::{Voucher, VoucherKey};
 
 /// A mutation of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +101,8 @@ pub struct RegisterNode {
     /// Number of the agent's start, higher than at earlier starts. A registration whose number is
     /// not higher than the recorded one changes nothing.
     pub start_id: u64,
+    /// Key of this start, under which the TIC vouches to the node; older agents have none.
+    pub voucher_key: Option<VoucherKey>,
 }
 
 /// Request to join a group.
@@ -385,6 +388,8 @@ pub struct Joined {
     pub agent_address: Address,
     /// Record of the new member.
     pub member: MemberRecord,
+    /// Word of the TIC to the group's agent; `None` if the agent's node has no key.
+    pub voucher: Option<Voucher>,
 }
 
 /// A group that was formed.

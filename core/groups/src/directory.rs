@@ -29,6 +29,7 @@ use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision};
 use crate::job::JobRecord;
 use crate::names::{Address, EndpointName, GroupName, JobName, NodeName, ProcessName, RequestId};
 use crate::record::{Change, DecodeError, GroupRecord, MemberRecord, NodeRecord, RequestRecord};
+use crate::voucher::Voucher;
 use crate::{Command, Decision, Refusal};
 
 pub use copy::{DirectoryCopy, GroupCopy};
@@ -141,6 +142,9 @@ pub struct GroupSnapshot {
     pub agent_address: Option<Address>,
     /// The members, ascending by PN.
     pub members: Vec<MemberView>,
+    /// Words of the TIC for enrolments of members, by PN, if it was the group's agent that asked.
+    /// Members whose nodes have no key have none.
+    pub vouchers: BTreeMap<Pn, Voucher>,
 }
 
 /// A member and its node's address.

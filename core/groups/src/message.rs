@@ -8,6 +8,7 @@ use crate::ids::{Epoch, Gn, Incarnation, Pn, Revision, Version};
 use crate::names::{Address, GroupName, NodeName};
 use crate::record::Route;
 use crate::tree::TreeShape;
+use crate::voucher::{EnrolmentClaim, JoinClaim, MemberClaim, Voucher, VoucherKey};
 
 /// Registers a new member with its group's agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +19,22 @@ pub struct Register {
     pub epoch: Epoch,
     /// The member, as the TIC recorded it.
     pub member: MemberView,
+    /// Word of the TIC that it has joined in this epoch.
+    pub voucher: Option<Voucher>,
+}
+
+impl Register {
+    /// Returns what its voucher is for.
+    pub fn claim(&self) -> JoinClaim<'_> {
+        let MemberView { member, incarnation, address } = &self.member;
+        let member = MemberClaim { gn: self.gn, ..member.claim(*incarnation) };
+        JoinClaim { member, address, epoch: self.epoch }
+    }
+
+    /// Returns whether the TIC has vouched for it, under the key of the node of the group's agent.
+    pub fn is_vouched(&self, key: &VoucherKey) -> bool {
+        self.voucher == Some(self.claim().voucher(key))
+    }
 }
 
 /// Tells a group's agent that a member has left; the TIC has recorded that before.
@@ -74,6 +91,31 @@ pub struct Enrolment {
     pub agent_address: Address,
     /// Revision of the records in which it was seen.
     pub known: Revision,
+    /// Word of the TIC for all but the revision.
+    pub voucher: Option<Voucher>,
+}
+
+impl Enrolment {
+    /// Returns what its voucher is for.
+    ///
+    /// - `epoch`: of the position that it comes with.
+    pub fn claim(&self, epoch: Epoch) -> EnrolmentClaim<'_> {
+        EnrolmentClaim {
+            member: self.member.member.claim(self.member.incarnation),
+            group: &self.group,
+            mgid: self.mgid,
+            epoch,
+            agent: &self.agent,
+            agent_address: &self.agent_address,
+        }
+    }
+
+    /// Returns whether the TIC has vouched for it, under the key of the member's node.
+    ///
+    /// - `epoch`: of the position that it comes with.
+    pub fn is_vouched(&self, epoch: Epoch, key: &VoucherKey) -> bool {
+        self.voucher == Some(self.claim(epoch).voucher(key))
+    }
 }
 
 /// A tree neighbour and where to reach it.

@@ -3,9 +3,10 @@
 //! A join goes first to the TIC, whose answer is durable, and then to the group's agent, which
 //! answers with the place in the unicast tree. Only then is the process answered. Both requests are
 //! repeated until they are answered or the call times out. A membership that another party created
-//! arrives from the group's agent together with its place. If an agent knows more or less than
-//! expected (a new epoch, a membership that has ended), the node fetches the group from the TIC,
-//! whose records decide; so it does some time after an agent alone has told it of a membership.
+//! arrives from the group's agent together with its place, and with a voucher of the TIC. If an
+//! agent knows more or less than expected (a new epoch, a membership that has ended), the node
+//! fetches the group from the TIC, whose records decide; so it does some time after an agent has
+//! told it of a membership.
 //!
 //! Call an input, then drain [`Oa::poll_output`]; call [`Oa::tick`] at [`Oa::next_deadline`] and
 //! send [`Oa::reports`] at fixed intervals.
@@ -19,6 +20,8 @@
 //! - OA-2: after a snapshot the node's memberships in the group are the TIC's at that revision,
 //!   plus later joins; the TIC is asked for those that only an agent has told of.
 //! - OA-3: a node that is not up has no memberships and accepts no packets.
+//! - OA-4: a membership that an agent tells of is taken only with a voucher for the epoch, the
+//!   agent and the present start of the node; without one the TIC is asked.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -36,6 +39,7 @@ use crate::message::{
 use crate::names::{Address, EndpointName, GroupName, NodeName, ProcessName};
 use crate::record::{GroupRecord, MemberRecord};
 use crate::refusal::TicRefusal;
+use crate::voucher::{Voucher, VoucherKey, VoucherSeed};
 
 mod calls;
 mod interface;
@@ -59,13 +63,15 @@ pub struct Oa {
     config: OaConfig,
     phase: Phase,
     start_id: u64,
+    seed: VoucherSeed,
+    voucher_key: VoucherKey, // of this start
     incarnation: Incarnation,
     register_at: Moment, // when to repeat the registration
     memberships: Memberships,
-    unplaced: BTreeMap<(Gn, Pn), Moment>, // members without a position: when to register again
-    fetches: PendingFetches,              // groups being fetched
+    unplaced: BTreeMap<(Gn, Pn), Unplaced>, // members without a position
+    fetches: PendingFetches,                // groups being fetched
     awaited_replies: BTreeMap<NodeName, Moment>, // hosts that owe an answer, until when
-    seen: SeenRevisions,                  // older answers of the TIC are ignored
+    seen: SeenRevisions,                    // older answers of the TIC are ignored
     calls: BTreeMap<CallId, PendingCall>,
     next_call: u64,
     output: VecDeque<OaOutput>,
@@ -79,11 +85,22 @@ struct PendingCall {
     doubted: bool, // its answer may be out of date
 }
 
-/// A group agent's node and where it listens.
+/// A member without a position.
+#[derive(Clone, Copy, Debug)]
+struct Unplaced {
+    register_at: Moment, // when to register again
+    voucher: Option<Voucher>,
+}
+
+/// A group as the TIC has told of it, for a member on this node.
 #[derive(Clone, Copy)]
-struct AgentLocation<'a> {
-    node: &'a NodeName,
-    address: &'a Address,
+struct ToldGroup<'a> {
+    record: &'a GroupRecord,
+    /// Node of its agent.
+    agent: &'a NodeName,
+    agent_address: &'a Address,
+    /// Of the member's join, for the agent.
+    voucher: Option<Voucher>,
 }
 
 #[derive(Clone, Debug)]
@@ -98,12 +115,22 @@ impl Oa {
     ///
     /// - `start_id`: number of this start, normally higher than those of all earlier starts of the
     ///   node. If it is not, the agent continues from the number that the TIC reports.
-    pub fn new(now: Moment, identity: Identity, start_id: u64, config: OaConfig) -> Self {
+    /// - `seed`: random, unless vouchers need not be trusted.
+    pub fn new(
+        now: Moment,
+        identity: Identity,
+        start_id: u64,
+        seed: VoucherSeed,
+        config: OaConfig,
+    ) -> Self {
+        let voucher_key = seed.key(&identity.node, start_id);
         let mut oa = Self {
             identity,
             config,
             phase: Phase::Stopped,
             start_id,
+            seed,
+            voucher_key,
             incarnation: Incarnation(0),
             register_at: now,
             memberships: Memberships::default(),
@@ -256,8 +283,9 @@ impl Oa {
         }
     }
 
-    /// Returns whether the membership of a position is known, or may be adopted from the position.
-    /// The TIC is asked for an adopted one later.
+    /// Returns whether the membership of a position is known, or may be adopted from the position
+    /// (OA-4). The TIC is asked for an adopted one later: it may have ended since the voucher was
+    /// made.
     fn enrol(
         &mut self,
         now: Moment,
@@ -277,7 +305,8 @@ impl Oa {
             && !self.seen.is_doubtful(update.gn, enrolment.known)
             // An earlier membership of the process must have ended; the TIC's snapshot tells of
             // both.
-            && self.memberships.of_process(&enrolment.group, &view.member.process).is_none();
+            && self.memberships.of_process(&enrolment.group, &view.member.process).is_none()
+            && enrolment.is_vouched(update.epoch, &self.voucher_key);
         if is_new {
             self.memberships.insert(Membership {
                 group: enrolment.group.clone(),
@@ -328,10 +357,11 @@ impl Oa {
         let ended: Vec<Pn> = ended.map(|held| held.member.pn).collect();
         self.end(gn, &ended);
         let agent = snapshot.group.agent.as_ref().zip(snapshot.agent_address.as_ref());
-        let Some((node, address)) = agent else { return };
-        let agent = AgentLocation { node, address };
+        let Some((agent, agent_address)) = agent else { return };
+        let record = &snapshot.group;
+        let told = ToldGroup { record, agent, agent_address, voucher: None };
         for member in stays.into_values() {
-            self.adopt(now, &snapshot.group, agent, member);
+            self.adopt(now, told, member);
         }
         self.retry_doubted_joins(now, &snapshot.group.name);
     }
@@ -374,9 +404,12 @@ impl Oa {
             Phase::Up => {
                 self.send_calls(now);
                 self.refetch_from_silent_hosts(now);
-                let due = |(key, at): (&(Gn, Pn), &Moment)| (*at <= now).then_some(*key);
-                for (gn, pn) in self.unplaced.iter().filter_map(due).collect::<Vec<_>>() {
-                    self.register_member(now, gn, pn);
+                let due = |(key, waiting): (&(Gn, Pn), &Unplaced)| {
+                    (waiting.register_at <= now).then_some((*key, waiting.voucher))
+                };
+                for ((gn, pn), voucher) in self.unplaced.iter().filter_map(due).collect::<Vec<_>>()
+                {
+                    self.register_member(now, gn, pn, voucher);
                 }
                 while let Some(gn) = self.memberships.take_due(now) {
                     self.fetch(now, gn);
@@ -399,7 +432,8 @@ impl Oa {
             Phase::Registering | Phase::Stopped => call.deadline,
         });
         let registering = (self.phase == Phase::Registering).then_some(self.register_at);
-        let waiting = self.unplaced.values().chain(self.awaited_replies.values()).copied();
+        let unplaced = self.unplaced.values().map(|waiting| waiting.register_at);
+        let waiting = unplaced.chain(self.awaited_replies.values().copied());
         let waiting = waiting.chain(self.memberships.next_confirmation());
         calls.chain(waiting).chain(self.fetches.next_deadline()).chain(registering).min()
     }
@@ -418,20 +452,15 @@ impl Oa {
     }
 
     /// Adopts a membership that the TIC has recorded, and registers it if it is new here.
-    fn adopt(
-        &mut self,
-        now: Moment,
-        group: &GroupRecord,
-        agent: AgentLocation<'_>,
-        member: &MemberRecord,
-    ) {
+    fn adopt(&mut self, now: Moment, group: ToldGroup<'_>, member: &MemberRecord) {
+        let ToldGroup { record: group, agent, agent_address, voucher } = group;
         let told = Membership {
             group: group.name.clone(),
             mgid: group.mgid,
             member: member.clone(),
             epoch: group.epoch,
-            agent: agent.node.clone(),
-            agent_address: agent.address.clone(),
+            agent: agent.clone(),
+            agent_address: agent_address.clone(),
             position: None,
             confirm_at: None,
         };
@@ -451,15 +480,16 @@ impl Oa {
             // Somebody else than its agent has told of it.
             Some(_) | None => self.memberships.insert(told),
         }
-        self.register_member(now, group.gn, member.pn);
+        self.register_member(now, group.gn, member.pn, voucher);
     }
 
-    fn register_member(&mut self, now: Moment, gn: Gn, pn: Pn) {
+    fn register_member(&mut self, now: Moment, gn: Gn, pn: Pn, voucher: Option<Voucher>) {
         let Some(held) = self.memberships.get(gn, pn) else {
             self.unplaced.remove(&(gn, pn));
             return;
         };
-        self.unplaced.insert((gn, pn), now.after(self.config.retry));
+        let register_at = now.after(self.config.retry);
+        self.unplaced.insert((gn, pn), Unplaced { register_at, voucher });
         let member = MemberView {
             member: held.member.clone(),
             incarnation: self.incarnation,
@@ -468,7 +498,7 @@ impl Oa {
         self.output.push_back(OaOutput::RegisterMember {
             agent: held.agent.clone(),
             address: held.agent_address.clone(),
-            register: Register { gn, epoch: held.epoch, member },
+            register: Register { gn, epoch: held.epoch, member, voucher },
         });
     }
 

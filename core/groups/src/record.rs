@@ -20,6 +20,7 @@ use crate::names::{
     Address, EndpointName, GroupName, JobName, LayerName, NodeName, ProcessName, RequestId,
 };
 use crate::tree::TreeShape;
+use crate::voucher::{EnrolmentClaim, JoinClaim, MemberClaim, Voucher, VoucherKey};
 
 pub use codec::DecodeError;
 
@@ -45,6 +46,48 @@ pub struct NodeRecord {
     /// group only if no other node with a member can.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drained: bool,
+    /// Key under which the TIC vouches to the node, of its latest start; `None` if its agent sent
+    /// none. No call returns it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub voucher_key: Option<VoucherKey>,
+}
+
+impl NodeRecord {
+    /// Vouches to this node that a member on it is enrolled; `None` if the node has no key.
+    ///
+    /// - `agent`: the node of the group's agent.
+    pub fn vouch_for_enrolment(
+        &self,
+        group: &GroupRecord,
+        agent: &Self,
+        member: &MemberRecord,
+    ) -> Option<Voucher> {
+        let claim = EnrolmentClaim {
+            member: member.claim(self.incarnation),
+            group: &group.name,
+            mgid: group.mgid,
+            epoch: group.epoch,
+            agent: &agent.name,
+            agent_address: &agent.address,
+        };
+        self.voucher_key.map(|key| claim.voucher(&key))
+    }
+
+    /// Vouches to this node, that of a group's agent, that a member has joined; `None` if the node
+    /// has no key.
+    ///
+    /// - `epoch`: of the agent.
+    /// - `from`: the node of the member.
+    pub fn vouch_for_join(
+        &self,
+        epoch: Epoch,
+        member: &MemberRecord,
+        from: &Self,
+    ) -> Option<Voucher> {
+        let member = member.claim(from.incarnation);
+        let claim = JoinClaim { member, address: &from.address, epoch };
+        self.voucher_key.map(|key| claim.voucher(&key))
+    }
 }
 
 /// State of a node.
@@ -267,6 +310,16 @@ pub struct MemberRecord {
     pub endpoint: EndpointName,
     /// Revision of its join; distinguishes processes that had the same PN one after the other.
     pub joined: Revision,
+}
+
+impl MemberRecord {
+    /// Returns the member as a voucher covers it.
+    ///
+    /// - `incarnation`: of its node.
+    pub fn claim(&self, incarnation: Incarnation) -> MemberClaim<'_> {
+        let Self { gn, pn, node, process, endpoint, joined } = self;
+        MemberClaim { gn: *gn, pn: *pn, joined: *joined, node, incarnation, process, endpoint }
+    }
 }
 
 /// An answered request, kept so that a repetition gets the same answer (S1).

@@ -416,6 +416,7 @@ mod tests {
             address: Address::new("10.0.0.1:1").unwrap(),
             endpoints: vec![EndpointName::new("h0").unwrap()],
             start_id: 1,
+            voucher_key: None,
         });
         for change in directory.decide(at(0), &announced, &mut |_| None).unwrap().changes {
             directory.apply(&change);

@@ -4,9 +4,10 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use fabricast_groups::directory::GroupSnapshot;
-use fabricast_groups::ids::{Epoch, Gn, Moment, Revision};
+use fabricast_groups::ids::{Epoch, Gn, Moment, Pn, Revision};
 use fabricast_groups::names::{Address, GroupName, JobName, LayerName, NodeName};
 use fabricast_groups::record::{Expected, GroupRecord};
+use fabricast_groups::voucher::Voucher;
 use fabricast_proto::v1;
 use fabricast_topology::Mgid;
 
@@ -82,8 +83,11 @@ pub fn decode_snapshot(answer: &v1::GetGroupResponse) -> Result<GroupSnapshot, W
     let group = decode_group(wire)?;
     let members = wire.members.iter().map(|member| decode_member(group.gn, member));
     let members = members.collect::<Result<_, _>>()?;
+    let voucher = |member: &v1::Member| Some((Pn(member.pn), Voucher(member.voucher?)));
+    let vouchers = wire.members.iter().filter_map(voucher).collect();
     let agent_address = optional_name("group.agent_address", &wire.agent_address, Address::new)?;
-    Ok(GroupSnapshot { revision: Revision(answer.revision), group, agent_address, members })
+    let revision = Revision(answer.revision);
+    Ok(GroupSnapshot { revision, group, agent_address, members, vouchers })
 }
 
 /// Encodes a moment of the TIC's clock.

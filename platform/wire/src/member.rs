@@ -9,7 +9,7 @@ use fabricast_proto::v1;
 use crate::error::{WireError, decode_name};
 use crate::group::encode_timestamp;
 
-/// Encodes a member.
+/// Encodes a member, without a voucher.
 ///
 /// - `node`: the record of its node; without one, address and incarnation are left out.
 #[must_use]
@@ -17,7 +17,7 @@ pub fn encode_member(record: &MemberRecord, node: Option<&NodeRecord>) -> v1::Me
     encode(record, node.map_or("", |node| node.address.as_str()), node.map(|node| node.incarnation))
 }
 
-/// Encodes a member with the incarnation and address of its node.
+/// Encodes a member with the incarnation and address of its node, without a voucher.
 #[must_use]
 pub fn encode_member_view(view: &MemberView) -> v1::Member {
     encode(&view.member, view.address.as_str(), Some(view.incarnation))
@@ -32,6 +32,7 @@ fn encode(record: &MemberRecord, address: &str, incarnation: Option<Incarnation>
         address: address.to_owned(),
         joined_revision: record.joined.0,
         incarnation: incarnation.map_or(0, |incarnation| incarnation.0),
+        voucher: None,
     }
 }
 

@@ -3,6 +3,7 @@
 use fabricast_groups::ids::{Epoch, Gn, Pn, Revision, Version};
 use fabricast_groups::message::{Enrolment, Neighbor, PositionUpdate};
 use fabricast_groups::names::{Address, GroupName, NodeName};
+use fabricast_groups::voucher::Voucher;
 use fabricast_proto::v1;
 use fabricast_topology::Mgid;
 
@@ -53,7 +54,10 @@ fn encode_enrolment(enrolment: &Enrolment) -> v1::Enrolment {
     v1::Enrolment {
         group: enrolment.group.to_string(),
         mgid: enrolment.mgid.0,
-        member: Some(encode_member_view(&enrolment.member)),
+        member: Some(v1::Member {
+            voucher: enrolment.voucher.map(|voucher| voucher.0),
+            ..encode_member_view(&enrolment.member)
+        }),
         agent_node: enrolment.agent.to_string(),
         agent_address: enrolment.agent_address.to_string(),
         revision: enrolment.known.0,
@@ -69,6 +73,7 @@ fn decode_enrolment(gn: Gn, wire: &v1::Enrolment) -> Result<Box<Enrolment>, Wire
         agent: decode_name("enrolment.agent_node", &wire.agent_node, NodeName::new)?,
         agent_address: decode_name("enrolment.agent_address", &wire.agent_address, Address::new)?,
         known: Revision(wire.revision),
+        voucher: member.voucher.map(Voucher),
     }))
 }
 

@@ -13,6 +13,7 @@ use fabricast_groups::record::{
     RouteState,
 };
 use fabricast_groups::tree::TreeShape;
+use fabricast_groups::voucher::Voucher;
 use fabricast_proto::v1;
 use fabricast_status::{Reason, RpcError};
 use fabricast_topology::Mgid;
@@ -130,14 +131,15 @@ fn neighbor() -> impl Strategy<Value = Neighbor> {
 
 fn enrolment() -> impl Strategy<Value = Enrolment> {
     let names = (group_name(), node_name(), address());
-    (names, member(), any::<(u32, u64)>()).prop_map(
-        |((group, agent, agent_address), member, (mgid, known))| Enrolment {
+    (names, member(), any::<(u32, u64, Option<u64>)>()).prop_map(
+        |((group, agent, agent_address), member, (mgid, known, voucher))| Enrolment {
             group,
             mgid: Mgid(mgid),
             member,
             agent,
             agent_address,
             known: Revision(known),
+            voucher: voucher.map(Voucher),
         },
     )
 }
@@ -165,6 +167,17 @@ fn position() -> impl Strategy<Value = PositionUpdate> {
             }
         },
     )
+}
+
+/// A voucher for some of the members; the same for those of one rank.
+fn voucher_of(view: &MemberView) -> Option<Voucher> {
+    let pn = view.member.pn.0;
+    (pn % 2 == 0).then_some(Voucher(pn.into()))
+}
+
+fn vouched(view: &MemberView) -> v1::Member {
+    let voucher = voucher_of(view).map(|voucher| voucher.0);
+    v1::Member { voucher, ..encode_member_view(view) }
 }
 
 fn report() -> impl Strategy<Value = OaReport> {
@@ -206,6 +219,7 @@ proptest! {
             state: NodeState::Up,
             flaps: None,
             drained: false,
+            voucher_key: None,
         };
         prop_assert_eq!(decode_member(gn, &encode_member(&view.member, Some(&node))), Ok(view));
     }
@@ -219,12 +233,16 @@ proptest! {
     fn snapshots_survive_the_wire(group in group(), mut members in vec(member(), 0..4)) {
         members.iter_mut().for_each(|view| view.member.gn = group.gn);
         let wire = v1::Group {
-            members: members.iter().map(encode_member_view).collect(),
+            members: members.iter().map(vouched).collect(),
             ..encode_group(&group, "agent:1")
         };
         let answer =
             v1::GetGroupResponse { group: Some(wire), revision: 7, ..Default::default() };
         let snapshot = decode_snapshot(&answer).unwrap();
+        for member in &members {
+            let voucher = snapshot.vouchers.get(&member.member.pn).copied();
+            prop_assert_eq!(voucher, voucher_of(member));
+        }
         prop_assert_eq!((snapshot.group, snapshot.members), (group, members));
         prop_assert_eq!(snapshot.revision, Revision(7));
         prop_assert_eq!(snapshot.agent_address, Some(Address::new("agent:1").unwrap()));

@@ -63,7 +63,8 @@ async fn register(peer: &Peer) {
             endpoints: vec![format!("h{number}")],
             ..Default::default()
         };
-        let request = v1::RegisterNodeRequest { node: Some(node), start_id: 1 };
+        let node = Some(node);
+        let request = v1::RegisterNodeRequest { node, start_id: 1, ..Default::default() };
         TicServiceClient::new(peer.channel()).register_node(request).await.expect("it is taken");
     }
 }

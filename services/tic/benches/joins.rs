@@ -98,7 +98,8 @@ async fn client(tics: &[Tic]) -> Client {
             endpoints: vec![format!("h{number}")],
             ..Default::default()
         };
-        let request = v1::RegisterNodeRequest { node: Some(node), start_id: 1 };
+        let node = Some(node);
+        let request = v1::RegisterNodeRequest { node, start_id: 1, ..Default::default() };
         client.clone().register_node(request).await.expect("it is registered");
     }
     client

@@ -119,6 +119,7 @@ mod tests {
                 state,
                 flaps: None,
                 drained: number == 1,
+                voucher_key: None,
             }));
         }
         let silent = [name(0), name(1), name(4), name(9)];

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use fabricast_groups::directory::{Directory, GroupCopy};
 use fabricast_groups::ids::Gn;
 use fabricast_groups::names::{EndpointName, JobName, NodeName};
-use fabricast_groups::record::{Change, GroupRecord, MemberRecord, NodeState};
+use fabricast_groups::record::{Change, GroupRecord, MemberRecord, NodeRecord, NodeState};
 use fabricast_groups::watch::{NodeIncarnation, NodeLookup, affected_lives};
 use fabricast_proto::v1;
 use fabricast_topology::Graph;
@@ -347,12 +347,23 @@ pub(crate) fn wire_group(directory: &Directory, group: &GroupRecord) -> v1::Grou
 }
 
 /// A group with its members as a message.
-pub(crate) fn wire_copy(copy: GroupCopy) -> v1::Group {
+///
+/// - `vouches`: the TIC vouches for the members, since the agent of the group has asked.
+pub(crate) fn wire_copy(copy: GroupCopy, vouches: bool) -> v1::Group {
     let address = copy.agent.as_ref().map_or("", |node| node.address.as_str());
     let mut group = encode_group(&copy.record, address);
     group.member_count = u32::try_from(copy.member_count()).unwrap_or(u32::MAX);
-    let members = copy.into_members();
-    group.members = members.map(|(member, node)| encode_member(&member, node.as_deref())).collect();
+    let record = Arc::clone(&copy.record);
+    let agent = copy.agent.clone().filter(|_| vouches);
+    let member = |(member, node): (Arc<MemberRecord>, Option<Arc<NodeRecord>>)| {
+        let node = node.as_deref();
+        let voucher = node
+            .zip(agent.as_deref())
+            .and_then(|(node, agent)| node.vouch_for_enrolment(&record, agent, &member));
+        let voucher = voucher.map(|voucher| voucher.0);
+        v1::Member { voucher, ..encode_member(&member, node) }
+    };
+    group.members = copy.into_members().map(member).collect();
     group
 }
 

@@ -9,6 +9,7 @@ use fabricast_groups::agent::{GaHost, GaOutput};
 use fabricast_groups::command::Command;
 use fabricast_groups::names::{Address, EndpointName, NodeName};
 use fabricast_groups::operating::{CallAnswer, CallId, Identity, Oa, OaOutput};
+use fabricast_groups::voucher::VoucherSeed;
 
 use crate::invariants::g4::Obedience;
 use crate::message::{Message, Requester};
@@ -17,6 +18,8 @@ use crate::settings::{OA, REPORT_INTERVAL, Settings};
 
 /// Time after which a TIC that does not answer is replaced by another one.
 const TIC_PATIENCE: Duration = Duration::from_millis(900);
+/// Nobody guesses, so all nodes may have one; their keys differ by name and start.
+const SEED: VoucherSeed = VoucherSeed([7; 16]);
 
 #[derive(Debug)]
 pub(crate) struct SimNode {
@@ -47,7 +50,7 @@ impl SimNode {
         let start_id = now.0 / 1_000 + 1;
         Self {
             index,
-            oa: Oa::new(now, identity, start_id, OA),
+            oa: Oa::new(now, identity, start_id, SEED, OA),
             ga: None,
             mute: false,
             answers: BTreeMap::new(),
@@ -238,7 +241,8 @@ impl SimNode {
             }
             OaOutput::Up(incarnation) => {
                 let config = self.settings.agents();
-                self.ga = Some(GaHost::new(name(self.index), incarnation, config));
+                let key = self.oa.voucher_key();
+                self.ga = Some(GaHost::new(name(self.index), incarnation, key, config));
             }
             OaOutput::Down(_) => self.ga = None,
             OaOutput::Ended(ended) => assert!(!ended.is_empty()),

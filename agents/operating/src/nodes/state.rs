@@ -8,6 +8,7 @@ use fabricast_groups::ids::Moment;
 use fabricast_groups::message::OaReport;
 use fabricast_groups::names::{EndpointName, NodeName};
 use fabricast_groups::operating::{Identity, Oa, OaConfig, OaOutput};
+use fabricast_groups::voucher::VoucherSeed;
 use fabricast_telemetry::metrics::{AGENT_ADMISSIONS, AGENT_DOWNS};
 use tracing::{debug, info, warn};
 
@@ -54,6 +55,8 @@ pub(crate) struct NodeSettings {
     pub(crate) group_config: GaConfig,
     /// Greater than at any earlier start of these nodes.
     pub(crate) start_id: u64,
+    /// Random.
+    pub(crate) voucher_seed: VoucherSeed,
     /// `None` if endpoints are attached to an emulated fabric.
     pub(crate) adapters: Option<Arc<Adapters>>,
 }
@@ -67,8 +70,14 @@ impl HostedNode {
 
 impl State {
     pub(super) fn new(settings: NodeSettings, packets: PacketSender) -> Self {
-        let NodeSettings { nodes: identities, operating_config, group_config, start_id, adapters } =
-            settings;
+        let NodeSettings {
+            nodes: identities,
+            operating_config,
+            group_config,
+            start_id,
+            voucher_seed,
+            adapters,
+        } = settings;
         let mut nodes = BTreeMap::new();
         let mut endpoint_owners = BTreeMap::new();
         for identity in identities {
@@ -76,7 +85,7 @@ impl State {
             for endpoint in &identity.endpoints {
                 endpoint_owners.insert(endpoint.clone(), node.clone());
             }
-            let operating = Oa::new(Moment(0), identity, start_id, operating_config);
+            let operating = Oa::new(Moment(0), identity, start_id, voucher_seed, operating_config);
             let messages = NodeMessages::new(node.clone(), adapters.clone());
             let hosted = HostedNode { operating, agents: None, messages, scheduled: None };
             nodes.insert(node, hosted);
@@ -109,7 +118,8 @@ impl State {
                         info!(%node, incarnation = incarnation.0, "node up");
                     }
                     AGENT_ADMISSIONS.inc();
-                    hosted.agents = Some(GaHost::new(node, incarnation, self.group_config));
+                    let key = hosted.operating.voucher_key();
+                    hosted.agents = Some(GaHost::new(node, incarnation, key, self.group_config));
                     continue;
                 }
                 OaOutput::Down(incarnation) => {

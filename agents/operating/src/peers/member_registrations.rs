@@ -65,7 +65,10 @@ impl MemberRegistrations {
             agent_node: agent.to_string(),
             gn: register.gn.0,
             epoch: register.epoch.0,
-            member: Some(encode_member_view(&register.member)),
+            member: Some(v1::Member {
+                voucher: register.voucher.map(|voucher| voucher.0),
+                ..encode_member_view(&register.member)
+            }),
         };
         if self.queue.lock().push(address.clone(), key, request, Origin::kept()) {
             self.runtime.tasks.spawn(self.clone().work(address));

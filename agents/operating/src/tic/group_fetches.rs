@@ -93,7 +93,12 @@ impl GroupFetches {
             Requester::GroupAgent => {
                 let known = self.runtime.nodes.read_agents(node, |agents| agents.whole_at(*gn));
                 let unless_members_revision = known.flatten().map_or(0, |revision| revision.0);
-                v1::GetGroupRequest { gn: gn.0, unless_members_revision, ..Default::default() }
+                v1::GetGroupRequest {
+                    gn: gn.0,
+                    unless_members_revision,
+                    with_vouchers: true,
+                    ..Default::default()
+                }
             }
         };
         let request = v1::GetManyRequest { gets: keys.iter().map(get).collect() };

@@ -8,6 +8,7 @@ use fabricast_groups::hints::{Layer, MgidHints};
 use fabricast_groups::ids::Incarnation;
 use fabricast_groups::names::{Address, EndpointName, LayerName};
 use fabricast_groups::record::{NodeRecord, NodeState};
+use fabricast_groups::voucher::Voucher;
 use fabricast_proto::v1;
 use fabricast_rpc::{Reason, RpcError};
 use fabricast_wire::{decode_group, decode_member, decode_name, required};
@@ -20,7 +21,11 @@ pub(crate) fn register_node_request(node: &RegisterNode) -> v1::RegisterNodeRequ
         endpoints: node.endpoints.iter().map(ToString::to_string).collect(),
         ..v1::Node::default()
     };
-    v1::RegisterNodeRequest { node: Some(wire), start_id: node.start_id }
+    v1::RegisterNodeRequest {
+        node: Some(wire),
+        start_id: node.start_id,
+        voucher_key: node.voucher_key.map_or_else(Vec::new, |key| key.bytes().to_vec()),
+    }
 }
 
 /// The record of a node that the TIC has registered.
@@ -44,6 +49,7 @@ pub(crate) fn read_record(
         state,
         flaps: None,
         drained: false,
+        voucher_key: None, // no answer has it
     })
 }
 
@@ -94,9 +100,10 @@ pub(crate) fn read_joined(answer: &v1::JoinGroupResponse) -> Result<Joined, RpcE
     let group = required("group", answer.group.as_ref())?;
     let record = decode_group(group)?;
     let member = required("member", answer.member.as_ref())?;
+    let voucher = member.voucher.map(Voucher);
     let member = decode_member(record.gn, member)?.member;
     let agent_address = decode_name("group.agent_address", &group.agent_address, Address::new)?;
-    Ok(Joined { group: record, agent_address, member })
+    Ok(Joined { group: record, agent_address, member, voucher })
 }
 
 pub(crate) fn leave_request(leave: &Leave) -> v1::LeaveGroupRequest {

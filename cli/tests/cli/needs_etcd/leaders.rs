@@ -202,7 +202,8 @@ pub(crate) async fn register(client: &Client) {
         let (name, address) = ("n".to_owned(), "127.0.0.1:1".to_owned());
         let node =
             v1::Node { name, address, endpoints: vec![HOST.to_owned()], ..Default::default() };
-        let request = v1::RegisterNodeRequest { node: Some(node), start_id: 1 };
+        let node = Some(node);
+        let request = v1::RegisterNodeRequest { node, start_id: 1, ..Default::default() };
         async move { client.register_node(request).await }
     })
     .await;

@@ -40,6 +40,7 @@ impl GaHost {
             // An agent's node is a member of the group.
             agent_address: self.peers.get(&self.node)?.address.clone(),
             known: agent.known,
+            voucher: state.voucher,
         }))
     }
 
@@ -75,9 +76,15 @@ impl GaHost {
         let Some(agent) = self.groups.get_mut(&gn) else { return };
         let pn = view.member.pn;
         let colors = agent.record.route.as_ref().and_then(|route| route.colors_for(&view.member));
-        let version = Version(0);
-        let state =
-            MemberState { view, version, colors, resend_at: None, is_known: false, confirm_at };
+        let state = MemberState {
+            view,
+            version: Version(0),
+            colors,
+            resend_at: None,
+            is_known: false,
+            voucher: None,
+            confirm_at,
+        };
         agent.members.insert(pn, state);
         agent.live.insert(pn);
         let touched = agent.record.tree.affected(pn, &agent.live);

@@ -60,6 +60,9 @@ impl GaHost {
             } else {
                 self.add_member(now, gn, view.clone());
             }
+            if let Some(state) = self.member_mut(gn, pn) {
+                state.voucher = snapshot.vouchers.get(&pn).copied().or(state.voucher);
+            }
         }
         self.update_colors(gn);
     }

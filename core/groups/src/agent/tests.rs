@@ -21,8 +21,11 @@ const CONFIG: GaConfig = GaConfig {
     retry: Duration::from_secs(1),
 };
 mod same_members;
+mod vouchers;
 
 const GN: Gn = Gn(5);
+/// Of the agents' node.
+const KEY: VoucherKey = VoucherKey::new([7; 16]);
 
 fn at(seconds: u64) -> Moment {
     Moment(seconds * 1_000_000_000)
@@ -70,11 +73,12 @@ fn snapshot(revision: u64, epoch: u64, members: &[MemberView]) -> GroupSnapshot 
         },
         agent_address: None,
         members: members.to_vec(),
+        vouchers: BTreeMap::new(),
     }
 }
 
 fn host(members: &[MemberView]) -> GaHost {
-    let mut host = GaHost::new(name(0), Incarnation(1), CONFIG);
+    let mut host = GaHost::new(name(0), Incarnation(1), KEY, CONFIG);
     host.snapshot(at(0), &snapshot(10, 2, members));
     host
 }
@@ -106,8 +110,10 @@ fn report(node: u32, members: &[(u32, u64, u64)]) -> OaReport {
     }
 }
 
+/// A registration with the voucher of the TIC.
 fn register(epoch: u64, member: MemberView) -> Register {
-    Register { gn: GN, epoch: Epoch(epoch), member }
+    let bare = Register { gn: GN, epoch: Epoch(epoch), member, voucher: None };
+    Register { voucher: Some(bare.claim().voucher(&KEY)), ..bare }
 }
 
 #[test]
@@ -401,7 +407,7 @@ fn a_hint_during_a_fetch_causes_another_fetch() {
 #[test]
 fn an_appointment_of_an_earlier_life_is_ignored() {
     let members = [view(0, 0, 1), view(1, 1, 2)];
-    let mut host = GaHost::new(name(0), Incarnation(2), CONFIG);
+    let mut host = GaHost::new(name(0), Incarnation(2), KEY, CONFIG);
     host.snapshot(at(0), &snapshot(10, 2, &members));
     assert_eq!(host.status(), []);
     let mut now = members;

@@ -111,6 +111,7 @@ fn register(draft: &mut Draft<'_>, asked: &RegisterNode) -> Result<Answer, Refus
         state: NodeState::Up,
         flaps,
         drained: before.is_some_and(|node| node.drained),
+        voucher_key: asked.voucher_key,
     };
     draft.changes.push(Change::NodePut(node.clone()));
     Ok(Answer::Node(node))
@@ -155,8 +156,10 @@ fn join(
 fn joined_answer(draft: &Draft<'_>, group: GroupRecord, member: &MemberRecord) -> Answer {
     let agent = group.agent.as_ref().expect("a group with a member has an agent");
     let node = draft.base.node(agent).expect("an agent's node has registered");
+    let from = draft.base.node(&member.node);
+    let voucher = from.and_then(|from| node.vouch_for_join(group.epoch, member, from));
     let (agent_address, member) = (node.address.clone(), member.clone());
-    Answer::Joined(Joined { agent_address, group, member })
+    Answer::Joined(Joined { agent_address, group, member, voucher })
 }
 
 fn create(

@@ -217,17 +217,22 @@ impl Directory {
     /// Returns everything that a group's agent must know. Cost: O(members).
     pub fn snapshot(&self, gn: Gn) -> Option<GroupSnapshot> {
         let group = self.groups.get(&gn)?;
-        let address = |node: &NodeName| self.nodes.get(node).map(|node| node.address.clone());
+        let agent = group.record.agent.as_ref().and_then(|agent| self.nodes.get(agent));
         let view = |member: &MemberRecord| {
             let node = self.nodes.get(&member.node)?;
             let (incarnation, address) = (node.incarnation, node.address.clone());
             Some(MemberView { member: member.clone(), incarnation, address })
         };
+        let voucher = |member: &MemberRecord| {
+            let node = self.nodes.get(&member.node)?;
+            Some((member.pn, node.vouch_for_enrolment(&group.record, agent?, member)?))
+        };
         Some(GroupSnapshot {
             revision: self.revision,
             group: GroupRecord::clone(&group.record),
-            agent_address: group.record.agent.as_ref().and_then(address),
+            agent_address: agent.map(|node| node.address.clone()),
             members: self.members(gn).filter_map(view).collect(),
+            vouchers: self.members(gn).filter_map(voucher).collect(),
         })
     }
 

@@ -6,6 +6,7 @@ use crate::command::{
     Joined, Joiner, Leave, RegisterNode,
 };
 use crate::record::{NodeState, Route, RouteReason, RouteState};
+use crate::voucher::VoucherSeed;
 
 mod batches;
 mod flaps;
@@ -148,6 +149,15 @@ impl Tic {
             assert_eq!(copied.member_count(), wanted.members.len());
             let address = copied.agent.as_ref().map(|node| node.address.clone());
             assert_eq!(address, wanted.agent_address);
+            let (record, agent) = (Arc::clone(&copied.record), copied.agent.clone());
+            let voucher = |(member, node): (Arc<MemberRecord>, Option<Arc<NodeRecord>>)| {
+                let voucher = node?.vouch_for_enrolment(&record, agent.as_deref()?, &member)?;
+                Some((member.pn, voucher))
+            };
+            let vouchers: BTreeMap<Pn, Voucher> =
+                copied.clone().into_members().filter_map(voucher).collect();
+            assert_eq!(wanted.vouchers, vouchers);
+            assert_eq!(wanted.vouchers.len(), wanted.members.len(), "all nodes have keys");
             let view = |(member, node): (Arc<MemberRecord>, Option<Arc<NodeRecord>>)| {
                 let node = node.unwrap();
                 let (incarnation, address) = (node.incarnation, node.address.clone());
@@ -166,6 +176,8 @@ fn node_name(node: u32) -> NodeName {
     NodeName::new(&format!("n{node}")).unwrap()
 }
 
+const SEED: VoucherSeed = VoucherSeed([7; 16]);
+
 fn register(node: u32, start_id: u64) -> Command {
     let endpoint = |port| EndpointName::new(&format!("h{node}/{port}")).unwrap();
     Command::RegisterNode(RegisterNode {
@@ -173,6 +185,7 @@ fn register(node: u32, start_id: u64) -> Command {
         address: Address::new(&format!("10.0.0.{node}:1")).unwrap(),
         endpoints: vec![endpoint(0), endpoint(1)],
         start_id,
+        voucher_key: Some(SEED.key(&node_name(node), start_id)),
     })
 }
 
@@ -355,6 +368,7 @@ fn endpoints_belong_to_one_node_that_is_up() {
         address: Address::new("x").unwrap(),
         endpoints: vec![EndpointName::new("h0/1").unwrap()],
         start_id: 1,
+        voucher_key: None,
     };
     let refused = tic.run(&Command::RegisterNode(thief.clone())).unwrap_err();
     assert_eq!(refused.to_string(), "endpoint \"h0/1\" belongs to node \"n0\"");

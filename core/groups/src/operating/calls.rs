@@ -1,9 +1,9 @@
 //! Calls of local processes: joins and leaves in progress.
 
 use super::{
-    AgentLocation, CallAnswer, CallError, CallId, CallStage, Deregister, Gn, GroupName, Join,
-    JoinCall, Joined, Joiner, Leave, LeaveCall, Membership, Moment, Oa, OaOutput, PendingCall,
-    Phase, Pn, TicRefusal,
+    CallAnswer, CallError, CallId, CallStage, Deregister, Gn, GroupName, Join, JoinCall, Joined,
+    Joiner, Leave, LeaveCall, Membership, Moment, Oa, OaOutput, PendingCall, Phase, Pn, TicRefusal,
+    ToldGroup,
 };
 use crate::ids::Revision;
 
@@ -59,8 +59,13 @@ impl Oa {
                 }
                 let agent = joined.group.agent.clone();
                 let agent = agent.unwrap_or_else(|| self.identity.node.clone());
-                let host = AgentLocation { node: &agent, address: &joined.agent_address };
-                self.adopt(now, &joined.group, host, &joined.member);
+                let told = ToldGroup {
+                    record: &joined.group,
+                    agent: &agent,
+                    agent_address: &joined.agent_address,
+                    voucher: joined.voucher,
+                };
+                self.adopt(now, told, &joined.member);
                 if self.memberships.get(gn, pn).is_some_and(|held| held.position.is_some()) {
                     self.finish_join(gn, pn);
                 }

@@ -8,6 +8,7 @@ use crate::command::RegisterNode;
 use crate::ids::{Incarnation, Moment};
 use crate::record::{NodeRecord, NodeState};
 use crate::refusal::TicRefusal;
+use crate::voucher::VoucherKey;
 
 impl Oa {
     /// Replaces the configuration; timeouts that already run are not affected.
@@ -74,8 +75,14 @@ impl Oa {
         (self.phase == Phase::Up).then_some(self.incarnation)
     }
 
+    /// Returns the key of the present start, under which the TIC vouches to this node.
+    pub fn voucher_key(&self) -> VoucherKey {
+        self.voucher_key
+    }
+
     pub(super) fn announce(&mut self, now: Moment) {
         self.phase = Phase::Registering;
+        self.voucher_key = self.seed.key(&self.identity.node, self.start_id);
         self.register_at = now.after(self.config.retry);
         self.send_registration();
     }
@@ -86,6 +93,7 @@ impl Oa {
             address: self.identity.address.clone(),
             endpoints: self.identity.endpoints.clone(),
             start_id: self.start_id,
+            voucher_key: Some(self.voucher_key),
         }));
     }
 

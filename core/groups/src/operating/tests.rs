@@ -19,6 +19,7 @@ const CONFIG: OaConfig = OaConfig {
     calls: 2,
 };
 const GN: Gn = Gn(5);
+const SEED: VoucherSeed = VoucherSeed([7; 16]);
 
 fn at(seconds: u64) -> Moment {
     Moment(seconds * 1_000_000_000)
@@ -54,6 +55,7 @@ fn record(start_id: u64, incarnation: u64, state: NodeState) -> NodeRecord {
         flaps: None,
         state,
         drained: false,
+        voucher_key: None,
     }
 }
 
@@ -64,7 +66,7 @@ fn drain(oa: &mut Oa) -> Vec<OaOutput> {
 fn up() -> Oa {
     let identity =
         Identity { node: node_name(1), address: address(1), endpoints: vec![endpoint("h1")] };
-    let mut oa = Oa::new(at(0), identity, 7, CONFIG);
+    let mut oa = Oa::new(at(0), identity, 7, SEED, CONFIG);
     oa.registered(at(0), Ok(record(7, 3, NodeState::Up)));
     assert!(drain(&mut oa).contains(&OaOutput::Up(Incarnation(3))));
     oa
@@ -118,6 +120,7 @@ fn snapshot(revision: u64, epoch: u64, agent: u32, members: &[MemberRecord]) -> 
         group: group(epoch, agent),
         agent_address: Some(address(agent)),
         members: members.iter().map(view).collect(),
+        vouchers: BTreeMap::new(),
     }
 }
 
@@ -150,7 +153,8 @@ fn join_call(id: &str) -> JoinCall {
 }
 
 fn joined() -> Joined {
-    Joined { group: group(1, 0), agent_address: address(0), member: member(2, 20) }
+    let voucher = Some(Voucher(5));
+    Joined { group: group(1, 0), agent_address: address(0), member: member(2, 20), voucher }
 }
 
 fn member_of_g() -> Oa {
@@ -175,6 +179,7 @@ fn a_join_is_answered_once_both_the_tic_and_the_agent_have_it() {
         panic!("the agent is asked, the process not yet told: {outputs:?}");
     };
     assert_eq!((agent, register.epoch), (&node_name(0), Epoch(1)));
+    assert_eq!(register.voucher, Some(Voucher(5)), "the word of the TIC comes along");
     oa.tick(at(2));
     assert_eq!(drain(&mut oa), outputs, "it is asked again");
     oa.member_registered(at(2), GN, Pn(2), Ok(position(1, 1, None)));
@@ -296,6 +301,7 @@ fn an_expelled_node_loses_everything_and_comes_back_with_a_new_start() {
     assert!(matches!(&outputs[1], OaOutput::Ended(ended) if ended.len() == 1));
     let OaOutput::RegisterNode(again) = &outputs[2] else { panic!("it announces itself") };
     assert_eq!((again.start_id, oa.phase()), (8, Phase::Registering));
+    assert_eq!(again.voucher_key, Some(SEED.key(&node_name(1), 8)), "of the new start");
     assert!(oa.reports(at(3)).is_empty());
     assert_eq!((oa.probe(), oa.accepts(Mgid(4), &endpoint("h1")).count()), (None, 0));
     oa.registered(at(3), Ok(record(7, 3, NodeState::Up)));
@@ -343,7 +349,7 @@ fn a_refusal_that_concerns_the_incarnation_is_checked_and_the_call_stays_open() 
 fn a_start_id_below_the_recorded_one_is_raised() {
     let identity =
         Identity { node: node_name(1), address: address(1), endpoints: vec![endpoint("h1")] };
-    let mut oa = Oa::new(at(0), identity, 2, CONFIG);
+    let mut oa = Oa::new(at(0), identity, 2, SEED, CONFIG);
     drain(&mut oa);
     oa.registered(at(0), Ok(record(7, 3, NodeState::Up)));
     let [OaOutput::RegisterNode(again)] = &drain(&mut oa)[..] else { panic!("it asks again") };

@@ -38,6 +38,7 @@ fn records_decode_to_what_was_encoded() {
         flaps: None,
         state: NodeState::Failed,
         drained: true,
+        voucher_key: Some(VoucherKey::new([7; 16])),
     };
     let share = JobShare {
         user: Some(UserName::new("ann").unwrap()),
@@ -71,6 +72,18 @@ fn records_decode_to_what_was_encoded() {
         let value = change.encode().unwrap();
         assert_eq!(Change::decode(&change.store_key(), &value).unwrap(), change);
     }
+}
+
+#[test]
+fn a_node_of_a_store_without_voucher_keys_has_none() {
+    let stored = r#"{"name":"n","address":"a:1","endpoints":["h"],"incarnation":1,"start_id":2,
+        "state":"Up"}"#;
+    let Change::NodePut(node) = Change::decode("node/n", stored.as_bytes()).unwrap() else {
+        panic!("a node is read as another record");
+    };
+    assert_eq!((node.start_id, node.voucher_key), (2, None));
+    let value = Change::NodePut(node).encode().unwrap();
+    assert!(!String::from_utf8(value).unwrap().contains("voucher"), "as it was");
 }
 
 #[test]

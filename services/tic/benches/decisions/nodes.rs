@@ -28,7 +28,7 @@ fn registration(load: &Load, node: usize, start_id: u64) -> v1::RegisterNodeRequ
         endpoints: vec![load.endpoints[node].clone()],
         ..Default::default()
     };
-    v1::RegisterNodeRequest { node: Some(node), start_id }
+    v1::RegisterNodeRequest { node: Some(node), start_id, ..Default::default() }
 }
 
 /// Registers all nodes.

@@ -219,7 +219,7 @@ impl v1::group_batch_service_server::GroupBatchService for GroupBatches {
         let requests = joins.into_iter().map(|join| members::join(graph, join)).collect();
         let joined = self.write_all(requests).await;
         let end = |joined: Result<_, Status>| match joined {
-            Ok(joined) => End::Joined(members::joined(&self.tic.records, &joined)),
+            Ok(joined) => End::Joined(members::joined(&self.tic.records, &caller, &joined)),
             Err(status) => End::Refusal(encode_refusal(status)),
         };
         let answers = joined.into_iter().map(|one| v1::JoinAnswer { answer: Some(end(one)) });

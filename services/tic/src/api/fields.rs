@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use fabricast_groups::names::{Address, EndpointName, NameError, NodeName, RequestId};
+use fabricast_groups::voucher::{VOUCHER_KEY_BYTES, VoucherKey};
 use fabricast_rpc::Reason;
 use fabricast_telemetry::traces;
 use fabricast_topology::{EndpointNameError, Graph};
@@ -37,6 +38,19 @@ pub(crate) fn few(field: &str, number: u32) -> Result<u16, Status> {
 pub(crate) fn request_id(text: &str) -> Result<RequestId, Status> {
     traces::note("fabricast.request_id", text);
     name("request_id", text, RequestId::new)
+}
+
+/// Accepts the voucher key of a node; older agents send none.
+pub(crate) fn voucher_key(bytes: &[u8]) -> Result<Option<VoucherKey>, Status> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let key = <[u8; VOUCHER_KEY_BYTES]>::try_from(bytes).map_err(|_wrong_length| {
+        let length = bytes.len();
+        let text = format!("voucher_key: {length} bytes, a key has {VOUCHER_KEY_BYTES}");
+        Reason::NameInvalid.status(text, &[("field", "voucher_key")])
+    })?;
+    Ok(Some(VoucherKey::new(key)))
 }
 
 /// Accepts an address of the form `host:port`.

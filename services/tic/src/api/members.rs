@@ -77,19 +77,20 @@ fn hints(graph: &Graph, hints: v1::MgidHints) -> Result<MgidHints, Status> {
     Ok(MgidHints { expected, layer, planned: None })
 }
 
-/// The response to a granted join.
-pub(crate) fn joined(records: &Records, joined: &Joined) -> v1::JoinGroupResponse {
+/// The response to a granted join. Its voucher is for the agent of the member's node only.
+pub(crate) fn joined(records: &Records, caller: &Caller, joined: &Joined) -> v1::JoinGroupResponse {
     let (count, member) = records.read(|directory| {
         let member = wire_member(directory, &joined.member);
         (directory.member_count(joined.group.gn), member)
     });
     let address = joined.agent_address.as_str();
+    let voucher = joined.voucher.filter(|_| caller.is_agent_of(joined.member.node.as_str()));
     v1::JoinGroupResponse {
         group: Some(v1::Group {
             member_count: u32::try_from(count).unwrap_or(u32::MAX),
             ..encode_group(&joined.group, address)
         }),
-        member: Some(member),
+        member: Some(v1::Member { voucher: voucher.map(|voucher| voucher.0), ..member }),
         revision: joined.member.joined.0,
     }
 }
@@ -131,7 +132,8 @@ pub(crate) fn look_up(
         let text = name.map_or_else(|| format!("gn {}", request.gn), |name| name.to_string());
         Reason::UnknownGroup.status(format!("no group '{text}'"), &[("group", &text)])
     })?;
-    let group = Some(found.into_wire());
+    let vouches_to = |agent: &NodeName| request.with_vouchers && caller.is_agent_of(agent.as_str());
+    let group = Some(found.into_wire(vouches_to));
     Ok(v1::GetGroupResponse { group, revision: revision.0, members_left_out })
 }
 
@@ -144,10 +146,14 @@ enum Found {
 }
 
 impl Found {
-    fn into_wire(self) -> v1::Group {
+    /// - `vouches_to`: returns whether a node's agent has asked for vouchers.
+    fn into_wire(self, vouches_to: impl Fn(&NodeName) -> bool) -> v1::Group {
         match self {
             Self::Whole(group) => *group,
-            Self::Copied(copy) => wire_copy(copy),
+            Self::Copied(copy) => {
+                let vouches = copy.record.agent.as_ref().is_some_and(vouches_to);
+                wire_copy(copy, vouches)
+            }
         }
     }
 }
@@ -213,7 +219,7 @@ impl Iterator for GroupPages<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(found) = self.slice.next() {
-                return Some(found.into_wire());
+                return Some(found.into_wire(|_| false));
             }
             let from = self.from?;
             self.read(from);

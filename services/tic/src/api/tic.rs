@@ -111,7 +111,7 @@ impl v1::tic_service_server::TicService for Tic {
         request: Request<v1::RegisterNodeRequest>,
     ) -> Result<Response<v1::RegisterNodeResponse>, Status> {
         let caller = Caller::of(request.extensions());
-        let v1::RegisterNodeRequest { node, start_id } = request.into_inner();
+        let v1::RegisterNodeRequest { node, start_id, voucher_key } = request.into_inner();
         let node = node.ok_or_else(|| fields::missing("node"))?;
         caller.check_node(&node.name)?;
         let graph = &self.topology.graph;
@@ -120,6 +120,7 @@ impl v1::tic_service_server::TicService for Tic {
             address: fields::address("node.address", &node.address)?,
             endpoints: fields::own_endpoints(graph, &node.endpoints)?,
             start_id: fields::not_zero("start_id", start_id)?,
+            voucher_key: fields::voucher_key(&voucher_key)?,
         };
         nodes::register(&self.queue, request).await.map(Response::new)
     }
@@ -128,10 +129,11 @@ impl v1::tic_service_server::TicService for Tic {
         &self,
         request: Request<v1::JoinGroupRequest>,
     ) -> Result<Response<v1::JoinGroupResponse>, Status> {
-        Caller::of(request.extensions()).check_node(&request.get_ref().node)?;
+        let caller = Caller::of(request.extensions());
+        caller.check_node(&request.get_ref().node)?;
         let join = members::join(&self.topology.graph, request.into_inner())?;
         let joined = self.queue.write(join).await?.answer;
-        Ok(Response::new(members::joined(&self.records, &joined)))
+        Ok(Response::new(members::joined(&self.records, &caller, &joined)))
     }
 
     async fn leave_group(

@@ -25,6 +25,7 @@ fn nodes() -> impl Iterator<Item = NodeRecord> {
         state: if number == FAILED { NodeState::Failed } else { NodeState::Up },
         flaps: None,
         drained: false,
+        voucher_key: None,
     })
 }
 

@@ -194,7 +194,8 @@ impl Requests<'_> {
             v1::Node { last_contact_time: time, ..node },
         ];
         for (node, start_id) in nodes.into_iter().zip(self.start_id..) {
-            let request = v1::RegisterNodeRequest { node: Some(node), start_id };
+            let node = Some(node);
+            let request = v1::RegisterNodeRequest { node, start_id, ..Default::default() };
             let admitted = client.register_node(self.sent.note(request)).await;
             let node = admitted.unwrap().into_inner().node.unwrap();
             assert_eq!((node.suppressed_until, node.last_contact_time), (None, None));

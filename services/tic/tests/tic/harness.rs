@@ -185,7 +185,7 @@ pub(crate) fn registration(number: u32, address: &str, start_id: u64) -> v1::Reg
         endpoints: vec![format!("h{number}")],
         ..Default::default()
     };
-    v1::RegisterNodeRequest { node: Some(node), start_id }
+    v1::RegisterNodeRequest { node: Some(node), start_id, ..Default::default() }
 }
 
 /// A join of a process on `n<number>`, in its first incarnation.

@@ -28,4 +28,5 @@ mod routes;
 mod shares;
 mod topology;
 mod upgrade;
+mod vouchers;
 mod watch;

@@ -136,7 +136,7 @@ async fn a_missing_field_is_named() {
     let before = state(&tic).await;
     let mut client = tic.client.clone();
     let why = "FIELD_MISSING";
-    let none = v1::RegisterNodeRequest { node: None, start_id: 1 };
+    let none = v1::RegisterNodeRequest { start_id: 1, ..Default::default() };
     check(client.register_node(none).await, "node", why);
     check(client.register_node(registration(2, "127.0.0.1:1", 0)).await, "start_id", why);
     let mut bare = registration(2, "127.0.0.1:1", 1);

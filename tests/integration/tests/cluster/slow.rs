@@ -161,7 +161,8 @@ impl Snail {
         };
         let services = Services::new("snail").with(OperatingAgentServiceServer::new(slow));
         tokio::spawn(server.serve(services, power.clone()));
-        let request = v1::RegisterNodeRequest { node: Some(node), start_id: 1 };
+        let node = Some(node);
+        let request = v1::RegisterNodeRequest { node, start_id: 1, ..Default::default() };
         cluster.client.tic().register_node(request).await.unwrap();
         Self { cluster, probes, power }
     }

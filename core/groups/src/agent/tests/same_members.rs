@@ -44,6 +44,6 @@ fn a_table_that_differs_is_fetched_as_a_snapshot() {
     assert_eq!(same(&mut host, 12, |_| {}), asks, "what was asked before it left says nothing");
     host.snapshot(at(2), &snapshot(13, 2, &[view(0, 0, 1), view(1, 1, 2)]));
     assert_eq!((host.whole_at(GN), host.members(GN).unwrap().count()), (Some(Revision(13)), 2));
-    let mut stranger = GaHost::new(name(0), Incarnation(1), CONFIG);
+    let mut stranger = GaHost::new(name(0), Incarnation(1), KEY, CONFIG);
     assert_eq!(same(&mut stranger, 12, |_| {}), asks);
 }

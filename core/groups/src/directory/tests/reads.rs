@@ -1,6 +1,7 @@
 //! Tests of snapshots, verdicts, look-ups and loading.
 
 use super::*;
+use crate::message::{Enrolment, Register};
 
 #[test]
 fn a_verdict_lists_the_groups_to_fetch_and_to_drop() {
@@ -20,6 +21,52 @@ fn a_verdict_lists_the_groups_to_fetch_and_to_drop() {
     let moved = tic.directory.snapshot(Gn(1)).unwrap();
     assert_eq!(moved.agent_address.unwrap().as_str(), "10.0.0.1:1");
     assert_eq!(moved.members.len(), 1);
+}
+
+/// Each by the key of whom it is for, and of no use to others.
+#[test]
+fn the_records_vouch_for_members_to_their_nodes_and_for_joins_to_the_agent() {
+    let mut tic = Tic::with_nodes(2);
+    tic.join("g", 0, "p");
+    let joined = tic.join("g", 1, "p");
+    let key = |node| SEED.key(&node_name(node), 1);
+    let registration = |epoch| Register {
+        gn: joined.group.gn,
+        epoch,
+        member: tic.directory.snapshot(Gn(1)).unwrap().members[1].clone(),
+        voucher: joined.voucher,
+    };
+    assert!(registration(Epoch(1)).is_vouched(&key(0)));
+    assert!(
+        !registration(Epoch(2)).is_vouched(&key(0)) && !registration(Epoch(1)).is_vouched(&key(1))
+    );
+    let told = tic.directory.snapshot(Gn(1)).unwrap();
+    let enrolment = Enrolment {
+        group: told.group.name.clone(),
+        mgid: told.group.mgid,
+        member: told.members[1].clone(),
+        agent: node_name(0),
+        agent_address: told.agent_address.unwrap(),
+        known: told.revision,
+        voucher: Some(told.vouchers[&Pn(1)]),
+    };
+    assert!(enrolment.is_vouched(Epoch(1), &key(1)) && !enrolment.is_vouched(Epoch(1), &key(0)));
+    // Its next start has another key, and a node without a key gets none.
+    tic.run(&register(1, 2)).unwrap();
+    let Command::RegisterNode(mut old) = register(0, 2) else { panic!("a registration") };
+    old.voucher_key = None;
+    tic.run(&Command::RegisterNode(old)).unwrap();
+    let group = spec("h");
+    for (node, name) in [(0, "old"), (1, "new")] {
+        let mut member = joiner(node, "p");
+        member.incarnation = Incarnation(2);
+        let (request_id, group) = (RequestId::new(name).unwrap(), group.clone());
+        let answer = tic.run(&Command::Join(Join { request_id, group, member })).unwrap();
+        let Answer::Joined(joined) = answer else { panic!("a join grants a membership") };
+        assert_eq!(joined.voucher, None, "the agent has no key");
+    }
+    let told = tic.directory.snapshot(Gn(2)).unwrap();
+    assert_eq!(told.vouchers.keys().collect::<Vec<_>>(), [&Pn(1)]);
 }
 
 #[test]

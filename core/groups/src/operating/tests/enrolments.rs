@@ -16,14 +16,28 @@ fn enrolment(known: u64, joined: u64) -> PositionUpdate {
         agent: node_name(0),
         agent_address: address(0),
         known: Revision(known),
+        voucher: None,
     };
-    PositionUpdate { enrolment: Some(Box::new(enrolment)), ..position(1, 4, None) }
+    vouched(PositionUpdate { enrolment: Some(Box::new(enrolment)), ..position(1, 4, None) })
 }
 
-fn changed(change: impl FnOnce(&mut Enrolment)) -> PositionUpdate {
+/// As the TIC vouches for it to the first start of the node.
+fn vouched(mut update: PositionUpdate) -> PositionUpdate {
+    let epoch = update.epoch;
+    let told = update.enrolment.as_mut().unwrap();
+    told.voucher = Some(told.claim(epoch).voucher(&SEED.key(&node_name(1), 7)));
+    update
+}
+
+/// Another enrolment than the TIC has vouched for.
+fn forged(change: impl FnOnce(&mut Enrolment)) -> PositionUpdate {
     let mut update = enrolment(21, 20);
     change(update.enrolment.as_mut().unwrap());
     update
+}
+
+fn changed(change: impl FnOnce(&mut Enrolment)) -> PositionUpdate {
+    vouched(forged(change))
 }
 
 #[test]
@@ -39,6 +53,64 @@ fn a_membership_that_comes_with_its_position_needs_no_fetch() {
     assert_eq!((host, report.memberships[0].version), (&node_name(0), Version(4)));
     oa.position(at(2), &enrolment(22, 20), is_agent).unwrap();
     assert_eq!(oa.membership(&group_name(), &process()), Some(&held), "said twice");
+}
+
+/// The sender has a good certificate, of the agent that the enrolment names.
+#[test]
+fn a_membership_without_a_voucher_for_all_of_it_is_fetched_instead() {
+    let key = SEED.key(&node_name(1), 7);
+    let mut of_another_epoch = enrolment(21, 20);
+    of_another_epoch.epoch = Epoch(2);
+    let of_another_join = |told: &mut Enrolment| {
+        (told.known, told.member.member.joined) = (Revision(22), Revision(22));
+    };
+    let of_a_registration = |told: &mut Enrolment| {
+        let (member, voucher) = (told.member.clone(), None);
+        let register = Register { gn: GN, epoch: Epoch(1), member, voucher };
+        told.voucher = Some(register.claim().voucher(&key));
+    };
+    let to_another_start = |told: &mut Enrolment| {
+        told.voucher = Some(told.claim(Epoch(1)).voucher(&SEED.key(&node_name(1), 6)));
+    };
+    let to_another_node = |told: &mut Enrolment| {
+        told.voucher = Some(told.claim(Epoch(1)).voucher(&SEED.key(&node_name(2), 7)));
+    };
+    for forged in [
+        forged(|told| told.voucher = None),
+        forged(|told| told.agent = node_name(9)),
+        forged(|told| told.agent_address = address(9)),
+        forged(|told| told.group = GroupName::new("another").unwrap()),
+        forged(|told| told.mgid = Mgid(5)),
+        forged(|told| told.member.member.process = ProcessName::new("q").unwrap()),
+        forged(|told| told.member.member.endpoint = endpoint("h2")),
+        forged(of_another_join),
+        forged(of_a_registration),
+        forged(to_another_start),
+        forged(to_another_node),
+        of_another_epoch,
+    ] {
+        let mut oa = up();
+        let unknown = PositionRefusal::UnknownMember { gn: GN, pn: Pn(2) };
+        assert_eq!(oa.position(at(1), &forged, |_| true), Err(unknown), "{forged:?}");
+        assert_eq!((oa.memberships().count(), drain(&mut oa)), (0, vec![OaOutput::FetchGroup(GN)]));
+        oa.group(at(1), &snapshot(30, 1, 0, &[member(2, 20)]));
+        assert!(matches!(drain(&mut oa)[..], [OaOutput::RegisterMember { .. }]));
+        oa.position(at(1), &position(1, 4, None), is_agent).unwrap();
+    }
+}
+
+#[test]
+fn a_voucher_of_an_earlier_start_counts_no_more() {
+    let mut oa = up();
+    oa.expelled(at(1), Incarnation(3));
+    oa.registered(at(1), Ok(record(8, 4, NodeState::Up)));
+    drain(&mut oa);
+    let mut late = changed(|told| told.member.incarnation = Incarnation(4));
+    assert!(oa.position(at(1), &late, is_agent).is_err());
+    assert_eq!((oa.memberships().count(), drain(&mut oa)), (0, vec![OaOutput::FetchGroup(GN)]));
+    let told = late.enrolment.as_mut().unwrap();
+    told.voucher = Some(told.claim(Epoch(1)).voucher(&oa.voucher_key()));
+    oa.position(at(1), &late, is_agent).unwrap();
 }
 
 #[test]
@@ -121,6 +193,7 @@ fn an_answer_older_than_the_agent_takes_no_place_back() {
     let mut oa = up();
     let mut of_the_second = enrolment(21, 20);
     of_the_second.epoch = Epoch(2);
+    let of_the_second = vouched(of_the_second);
     oa.position(at(0), &of_the_second, is_agent).unwrap();
     oa.group(at(1), &snapshot(20, 1, 9, &[member(2, 20)]));
     assert_eq!(drain(&mut oa), []);
@@ -129,7 +202,8 @@ fn an_answer_older_than_the_agent_takes_no_place_back() {
     assert!(held.position.is_some() && held.confirm_at.is_some());
 }
 
-/// Numbers and names that no TIC has given; the sender's certificate is good.
+/// Memberships that have ended, repeated with vouchers of that time; the sender's certificate is
+/// good.
 #[test]
 fn what_another_agent_told_ends_with_the_word_of_the_tic() {
     let beyond = u64::MAX;
@@ -142,7 +216,7 @@ fn what_another_agent_told_ends_with_the_word_of_the_tic() {
         (told.known, told.member.member.joined) = (Revision(beyond), Revision(beyond))
     });
     for forged in [of_another_agent, of_another_epoch, of_another_group, of_another_time] {
-        let mut oa = up();
+        let (forged, mut oa) = (vouched(forged), up());
         oa.position(at(0), &forged, |_| true).unwrap();
         if forged.epoch == Epoch(beyond) {
             assert!(oa.position(at(1), &position(1, 4, None), is_agent).is_err());
@@ -153,7 +227,7 @@ fn what_another_agent_told_ends_with_the_word_of_the_tic() {
         drain(&mut oa);
         oa.group(asked, &snapshot(30, 1, 0, &[member(2, 20)]));
         let register = |output: &OaOutput| matches!(output, OaOutput::RegisterMember { .. });
-        assert!(drain(&mut oa).iter().any(register), "for a place of its agent");
+        assert!(drain(&mut oa).iter().any(register), "for a place of its present agent");
         let held = oa.memberships().next().unwrap();
         assert_eq!((&held.member, &held.group), (&member(2, 20), &group_name()));
         assert_eq!((held.epoch, &held.agent, &held.position), (Epoch(1), &node_name(0), &None));

@@ -52,6 +52,7 @@ fn directory(every: usize) -> Directory {
                 address: Address::new("a:1").unwrap(),
                 endpoints: vec![endpoint.clone()],
                 start_id: 1,
+                voucher_key: None,
             }),
         );
         if number % every == 0 {

@@ -91,6 +91,7 @@ fn change(step: &Step, directory: &Directory) -> Option<Change> {
             state: if is_up { NodeState::Up } else { NodeState::Failed },
             flaps: None,
             drained: false,
+            voucher_key: None,
         }),
         Step::Remove(node) => Change::NodeRemoved(name(node)),
         Step::Host { gn, agent } => Change::GroupPut(GroupRecord {

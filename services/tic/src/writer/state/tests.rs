@@ -159,6 +159,7 @@ impl World {
             address: Address::new("10.0.0.1:1").unwrap(),
             endpoints: endpoints(node),
             start_id: self.number.into(),
+            voucher_key: None,
         })
     }
 

@@ -25,6 +25,7 @@ pub(super) fn register_nodes(world: &mut RouteWorld) {
             address: Address::new(endpoint).expect("a good address"),
             endpoints: vec![EndpointName::new(endpoint).expect("a good name")],
             start_id: 1,
+            voucher_key: None,
         });
         world.decide(&command).expect("nodes are welcome");
     }
