@@ -58,3 +58,5 @@ mod support;
 mod traces;
 #[path = "cli/unbound_calls.rs"]
 mod unbound_calls;
+#[path = "cli/vouchers.rs"]
+mod vouchers;
