@@ -7,7 +7,7 @@
 //! See `docs/adr/0044-the-tic-vouches-for-what-agents-tell.md`.
 //!
 //! The tag is SipHash-2-4 (Aumasson and Bernstein 2012), a pseudorandom function of 64 bits:
-//! without the key one can only try, once for each call, and is right once in 2^64 times.
+//! without the key one can only try, message by message, and is right once in 2^64 times.
 //!
 //! Numbers go into a tag with the lowest byte first, texts after their length; each kind of voucher
 //! begins with a text of its own. So no two claims have the same bytes.
@@ -72,7 +72,7 @@ pub struct EnrolmentClaim<'a> {
     pub epoch: Epoch,
     /// The node of the group's agent.
     pub agent: &'a NodeName,
-    /// Where the agent listens.
+    /// Address at which the agent listens.
     pub agent_address: &'a Address,
 }
 
@@ -81,7 +81,7 @@ pub struct EnrolmentClaim<'a> {
 pub struct JoinClaim<'a> {
     /// The member.
     pub member: MemberClaim<'a>,
-    /// Where the agents of its node listen.
+    /// Address at which the agents of its node listen.
     pub address: &'a Address,
     /// Epoch of the group's agent.
     pub epoch: Epoch,

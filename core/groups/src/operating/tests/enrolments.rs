@@ -121,7 +121,10 @@ fn a_late_position_does_not_restore_an_ended_membership() {
     assert_eq!(drain(&mut oa), [OaOutput::FetchGroup(GN)], "the records decide");
     oa.no_group(GN, Revision(40));
     assert!(oa.position(at(2), &enrolment(39, 35), is_agent).is_err());
+    // The revision is the agent's own word, and no voucher covers it.
+    assert!(oa.position(at(2), &enrolment(u64::MAX, 35), is_agent).is_err());
     assert_eq!(oa.memberships().count(), 0);
+    oa.position(at(3), &enrolment(41, 41), is_agent).unwrap();
 }
 
 #[test]
