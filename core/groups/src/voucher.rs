@@ -62,7 +62,7 @@ pub struct MemberClaim<'a> {
 /// A membership and the agent of its group, for the node of the member.
 #[derive(Clone, Copy, Debug)]
 pub struct EnrolmentClaim<'a> {
-    /// The member.
+    /// The member that it is about.
     pub member: MemberClaim<'a>,
     /// Name of the group.
     pub group: &'a GroupName,
@@ -79,7 +79,7 @@ pub struct EnrolmentClaim<'a> {
 /// A join, for the node of the group's agent.
 #[derive(Clone, Copy, Debug)]
 pub struct JoinClaim<'a> {
-    /// The member.
+    /// The member that it is about.
     pub member: MemberClaim<'a>,
     /// Address at which the agents of its node listen.
     pub address: &'a Address,

@@ -55,7 +55,7 @@ pub(crate) struct NodeSettings {
     pub(crate) group_config: GaConfig,
     /// Greater than at any earlier start of these nodes.
     pub(crate) start_id: u64,
-    /// Random.
+    /// Random number that nobody else knows.
     pub(crate) voucher_seed: VoucherSeed,
     /// `None` if endpoints are attached to an emulated fabric.
     pub(crate) adapters: Option<Arc<Adapters>>,
