@@ -19,6 +19,8 @@ import threading
 import kubernetes_validate
 import yaml
 
+import page
+
 SCHEMAS = "1.32"
 WORKLOADS = {"StatefulSet", "Deployment", "DaemonSet"}
 # What comes with operators is no part of Kubernetes, and has no schema here.
@@ -169,6 +171,18 @@ class Overlay:
             right = all(uri.startswith(f"spiffe://fabricast/{name}/") for uri in identities)
             self.check(right and (identities or name == "etcd"), f"Certificate {name}: which role?")
 
+    def secrets(self):
+        """Each secret that pods use is made by an object of the overlay or by a command of docs/kubernetes.md."""
+        made = {one["spec"]["secretName"] for one in self.of("Certificate")}
+        made |= {one["metadata"]["name"] for one in self.of("Secret")}
+        made |= set(re.findall(r"create secret generic (\S+)", page.text()))
+        for one in self.of(*WORKLOADS, "CronJob"):
+            spec = template(one)["spec"]
+            used = {volume["secret"]["secretName"] for volume in spec.get("volumes", []) if "secret" in volume}
+            sources = [variable.get("valueFrom", {}) for variable in spec["containers"][0].get("env", [])]
+            used |= {source["secretKeyRef"]["name"] for source in sources if "secretKeyRef" in source}
+            self.check(used <= made, f"{one['metadata']['name']}: docs/kubernetes.md does not make {used - made}")
+
     def admitted(self, labels):
         """The ports at which some policy lets callers in."""
         policies = [one["spec"] for one in self.of("NetworkPolicy")]
@@ -293,6 +307,7 @@ def main(program):
     overlay.selectors()
     overlay.connections()
     overlay.certificates()
+    overlay.secrets()
     overlay.alike()
     for one in overlay.of("CronJob"):
         overlay.pods(one)

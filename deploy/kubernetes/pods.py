@@ -6,10 +6,11 @@
 With --mistakes it then makes one mistake after the other in the overlay, and demands that each is found and named.
 
 FABRICAST is the program, which issues certificates; the images are in the engine. Each container has the command,
-environment, user, rights and mounts of its pod, and the names that services give it. Its probes have to pass, then two
-nodes form a group, whose packets have to arrive (hardware.py says how, and what stands for the hardware), and the job
-that copies the records has to end well. Where there are etcds and no hardware, restore.py then copies and restores the
-records by hand. Ends with 0 if all do, otherwise with the pod and the container that do not.
+environment, user, rights and mounts of its pod, and the names that services give it. Secrets come from the commands of
+docs/kubernetes.md. Probes have to pass and metrics have to be there, then two nodes form a group, whose packets have to
+arrive (hardware.py says how, and what stands for the hardware), a process joins at the socket of each node, and the job
+that copies the records has to make a good copy. Where there are etcds and no hardware, restore.py then copies and
+restores the records by hand. Ends with 0 if all do, otherwise with the pod and the container that do not.
 
 Where this differs from Kubernetes: an operating agent is called by the name of its node and not by an address, a pod in
 the network of its node has that network alone, services do not translate ports, and network policies are not in force.
@@ -17,7 +18,9 @@ the network of its node has that network alone, services do not translate ports,
 
 import base64
 import copy
+import glob
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -28,6 +31,7 @@ import urllib.request
 
 import yaml
 
+import page
 from engine import Failure, docker, done, inspect, run
 from hardware import driver, hardware
 from restore import restore
@@ -71,11 +75,33 @@ class Files:
         words += [word for host in (*hosts, "127.0.0.1") for word in ("--host", host)]
         out = self.path(f"issued-{secret}")
         self.certs("issue", "--authority", self.path(authority), "--out", out, *words)
+        self.data["secret", secret] = self.files_in(out)
+
+    def make(self, commands):
+        """Makes the secrets, and their authorities, that commands of docs/kubernetes.md make."""
+        made = self.path("made")
+        os.mkdir(made)
+        functions = f"""fabricast() {{ {shlex.quote(os.path.abspath(self.program))} "$@"; }}
+kubectl() {{
+    case $* in
+    'create namespace fabricast') ;;
+    '--namespace fabricast create secret generic '*' --from-file '*) cp -r "$8" "made/$6" ;;
+    '--namespace fabricast create secret generic '*' --from-literal '*)
+        mkdir "made/$6" && printf %s "${{8#*=}}" >"made/$6/${{8%%=*}}" ;;
+    *) echo "no secret by: kubectl $*" >&2 && return 2 ;;
+    esac
+}}"""
+        done("bash", "-c", "\n".join(["set -eu", functions, commands]), cwd=self.folder)
+        self.authorities |= {"ca", "store-ca"}
+        for secret in os.listdir(made):
+            self.data["secret", secret] = self.files_in(os.path.join(made, secret))
+
+    def files_in(self, folder):
         held = {}
-        for name in os.listdir(out):
-            with open(os.path.join(out, name), "rb") as file:
+        for name in os.listdir(folder):
+            with open(os.path.join(folder, name), "rb") as file:
                 held[name] = file.read()
-        self.data["secret", secret] = held
+        return held
 
     def certs(self, *arguments):
         done = run(self.program, "certs", *arguments)
@@ -219,7 +245,12 @@ class Pod:
         return words + [word for alias in self.aliases() for word in ("--network-alias", alias)]
 
     def address(self):
-        return self.state()["NetworkSettings"]["Networks"][self.cluster.network]["IPAddress"]
+        state = self.state()
+        # The network may be that of a container which stands for the hardware.
+        kind, _, other = state["HostConfig"]["NetworkMode"].partition(":")
+        if kind == "container":
+            state = inspect(other)
+        return state["NetworkSettings"]["Networks"][self.cluster.network]["IPAddress"]
 
     def aliases(self):
         service = self.workload["spec"].get("serviceName")
@@ -262,6 +293,26 @@ class Pod:
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
         return self.fail(f"this test knows no such probe: {probe}")
+
+    def metrics(self):
+        """Reads the metrics, as Prometheus does, if the pod names a port for them."""
+        if self.port("metrics") == "metrics":
+            return
+        url = f"http://{self.address()}:{self.port('metrics')}/metrics"
+        # Pods are reached without the proxy of this machine.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(url, timeout=10) as answer:
+                told = answer.read().decode()
+        except OSError as error:
+            self.fail(f"{url}: {error}")
+        if "fabricast_build_info{" not in told:
+            self.fail(f"{url} lacks fabricast_build_info: {told[:500]}")
+
+    def mounted_at(self, path):
+        """The folder that is mounted at a path, or nothing."""
+        folders = [mount.split(":")[0] for mount in self.mounts() if mount.split(":")[1] == path]
+        return folders[0] if folders else None
 
     def wait(self, kind):
         """Until a probe has passed, as long as a kubelet would give it, and ten times its period at least."""
@@ -313,22 +364,12 @@ class Cluster:
         return None
 
     def secrets(self):
-        """What docs/kubernetes.md has the administrator make."""
+        """What docs/kubernetes.md has the administrator make, by the commands of the page."""
         self.files.data.setdefault(("secret", "fabricast-management-key"), {"key": b"a key for this test"})
         if self.plain:
             return
-        for one in self.of(*WORKLOADS):
-            name, spec = one["metadata"]["name"], one["spec"]
-            pods = [f"{name}-{at}" for at in range(spec.get("replicas", 1))]
-            hosts = [f"{pod}.{spec['serviceName']}" for pod in pods] if "serviceName" in spec else [name]
-            if name == "etcd":
-                self.files.issue("etcd-tls", "store-ca", [], [*hosts, "localhost"])
-            elif one["kind"] != "DaemonSet":
-                own = [f"{name}/{pod}" for pod in pods] if name == "switch-agent" else [f"{name}/{name}"]
-                self.files.issue(f"{name}-tls", "ca", own, hosts)
-        self.files.issue("tic-store-tls", "store-ca", ["tic/tic"], ["tic"])
-        for role in ("backup", "admin"):
-            self.files.issue(f"{role}-tls", "ca", [f"admin/{role}"], [role])
+        self.files.make(page.block("create namespace fabricast"))
+        self.files.issue("admin-tls", "ca", ["admin/admin"], ["admin"])
 
     def pods(self):
         for one in self.of(*WORKLOADS):
@@ -367,6 +408,24 @@ class Cluster:
                 raise Failure(f"fabricast {' '.join(arguments)}: {done.stdout}{done.stderr}")
             time.sleep(0.5)
 
+    def attach(self):
+        """Runs a process in another container of each node, which becomes a member through the socket of its agent."""
+        folder = "/run/fabricast"
+        for pod in self.started:
+            sockets = pod.mounted_at(folder) if pod.workload["kind"] == "DaemonSet" else None
+            if sockets:
+                words = ["--rm", "--pull=never", f"--network={self.network}", f"--user={OURS}:{OURS}"]
+                words += [f"--volume={sockets}:{folder}", self.images["fabricast"]]
+                words += ["run", "--socket", f"{folder}/agent.sock", "--processes", "1", "--"]
+                docker("run", *words, "/fabricast", "--version")
+
+    def copied(self, job):
+        """Checks the copy of the records that a job has made."""
+        copies = glob.glob(os.path.join(job.mounted_at("/copies"), "records-*.jsonl"))
+        if len(copies) != 1:
+            job.fail(f"{len(copies)} copies after one run")
+        done(self.files.program, "store", "check", copies[0])
+
     def check(self):
         self.secrets()
         self.hardware = hardware(self)
@@ -380,10 +439,13 @@ class Cluster:
         for kind in PROBES:
             for pod in pods:
                 pod.wait(kind)
+        for pod in pods:
+            pod.metrics()
         self.hardware.connect()
         for node in self.nodes:
             self.until("group", "join", "rows/0", "--node", node)
         self.hardware.check()
+        self.attach()
         jobs = self.of("CronJob")
         for one in jobs:
             job = Pod(self, one, one["metadata"]["name"], "control-plane")
@@ -391,6 +453,7 @@ class Cluster:
             code = docker("wait", job.id)
             if code != "0":
                 job.fail(f"has ended with {code}")
+            self.copied(job)
         if not self.plain and driver(self.documents) == "emulated":
             restore(self)
         restarts = [f"{pod.name} {count}" for pod in pods if (count := pod.state()["RestartCount"])]
