@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use fabricast_e2e::{Cluster, compose_files};
 use tokio::process::Command;
@@ -166,6 +166,52 @@ fn of_other_pages_only_marked_blocks_are_steps() {
     );
     let step = Step { line: 8, commands: "c\n".to_owned(), answers: vec!["d".to_owned()] };
     assert_eq!(steps(&page, Some(MARK)), [step]);
+}
+
+/// A folder with the script that looks for newer sources, and sources that were changed at second
+/// 1 000.
+fn sources() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("newer-sources");
+    // An earlier run may have left it.
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("deploy/compose")).expect("a folder");
+    let script = "deploy/compose/newer";
+    fs::copy(root().join(script), folder.join(script)).expect("the script is there");
+    for part in ["agents", "cli", "clients", "core", "platform", "proto", "services"] {
+        fs::create_dir_all(folder.join(part).join("src")).expect("a folder");
+    }
+    for file in ["Cargo.lock", "Cargo.toml", "cli/Cargo.toml", "cli/src/main.rs", "cli/README.md"] {
+        changed_at(&folder.join(file), 1_000);
+    }
+    folder
+}
+
+/// Makes a file that was changed at a time, in seconds of Unix time.
+fn changed_at(file: &Path, seconds: u64) {
+    let file = fs::File::create(file).expect("a file");
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    file.set_modified(time).expect("a time can be set");
+}
+
+#[test]
+fn an_image_is_older_than_sources_that_were_changed_after_it() {
+    let folder = sources();
+    let newer = |seconds: &str| {
+        let mut command = std::process::Command::new("bash");
+        let output = command.arg("deploy/compose/newer").arg(seconds).current_dir(&folder).output();
+        let output = output.expect("bash can be started");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    };
+    assert_eq!(newer("1000"), "");
+    assert_ne!(newer("999"), "");
+    changed_at(&folder.join("cli/README.md"), 2_000);
+    assert_eq!(newer("1000"), "", "no part of the image");
+    for file in ["Cargo.lock", "Cargo.toml", "cli/Cargo.toml", "cli/src/main.rs"] {
+        changed_at(&folder.join(file), 2_000);
+        assert_eq!(newer("1000"), file);
+        changed_at(&folder.join(file), 1_000);
+    }
 }
 
 #[test]
