@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::{outside, steps, upgrade};
+use crate::{outside, setup, steps, upgrade};
 
 /// The records that the last version has made.
 const RECORDS: &str = "cli/tests/records";
@@ -24,6 +24,9 @@ pub(crate) fn run(root: &Path, short: bool) -> Result<bool> {
     if let Some(missing) = no_engine().or_else(no_compose) {
         println!("== left out: the tests in containers ({missing})");
         return Ok(true);
+    }
+    if let Some(missing) = setup::set_up_one(root, "grpcurl") {
+        println!("== docs/administration.md will fail: {missing}");
     }
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
