@@ -82,7 +82,7 @@ impl OutgoingConnection {
         stream.set_nodelay(true)?;
         let connector = TlsConnector::from(Arc::clone(&tls.config));
         let stream = connector.connect(name.clone(), stream).await?;
-        let verifier = Verifier::Server { verifier: Arc::clone(&tls.servers), name: name.clone() };
+        let verifier = Verifier::Server { verifier: tls.servers.clone(), name: name.clone() };
         let shown = ShownCertificate::new(stream.get_ref().1.peer_certificates(), verifier)?;
         let address = uri.authority().map(ToString::to_string).unwrap_or_default();
         let rechecks = Rechecks::new();

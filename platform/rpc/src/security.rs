@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::version::TLS13;
@@ -242,23 +243,43 @@ pub(crate) fn unresumed_config(
     Ok(config)
 }
 
-/// TLS settings of a client: its certificate, and the authority to trust.
-pub(crate) fn load_client(files: &CertificateFiles) -> Result<ClientTls, SecurityError> {
+/// Checks the certificates that servers show.
+pub(crate) fn server_verifier(
+    files: &CertificateFiles,
+) -> Result<Arc<WebPkiServerVerifier>, SecurityError> {
     let roots = Arc::new(authorities(&files.authority)?);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut servers = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider));
+    let mut servers = WebPkiServerVerifier::builder_with_provider(roots, provider);
     if let Some(list) = revocations(files)? {
         servers = servers.with_crls([list]).allow_unknown_revocation_status();
     }
-    let servers = servers
+    servers
         .build()
-        .map_err(|source| SecurityError::Authority { path: files.authority.clone(), source })?;
-    let mut client = ClientConfig::builder_with_provider(provider)
+        .map_err(|source| SecurityError::Authority { path: files.authority.clone(), source })
+}
+
+/// TLS settings of a client with these certificates.
+///
+/// - `servers`: one that checks the authority of servers, as [`server_verifier`].
+pub(crate) fn client_config(
+    files: &CertificateFiles,
+    servers: Arc<dyn ServerCertVerifier>,
+) -> Result<ClientConfig, SecurityError> {
+    let (chain, key) = (certificates(&files.certificate)?, private_key(&files.key)?);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])
         .map_err(|source| unfit(files, source))?
-        .with_webpki_verifier(Arc::clone(&servers))
-        .with_client_auth_cert(certificates(&files.certificate)?, private_key(&files.key)?)
-        .map_err(|source| unfit(files, source))?;
+        .dangerous()
+        .with_custom_certificate_verifier(servers)
+        .with_client_auth_cert(chain, key)
+        .map_err(|source| unfit(files, source))
+}
+
+/// TLS settings of a client: its certificate, and the authority to trust.
+pub(crate) fn load_client(files: &CertificateFiles) -> Result<ClientTls, SecurityError> {
+    let servers = server_verifier(files)?;
+    let mut client = client_config(files, servers.clone())?;
     client.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(ClientTls { config: Arc::new(client), servers })
 }

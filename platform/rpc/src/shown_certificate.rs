@@ -10,7 +10,6 @@ use std::task::Context;
 use std::time::{Duration, SystemTime};
 
 use rustls::CertificateError;
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
@@ -31,7 +30,7 @@ pub(crate) enum Verifier {
     Clients(Arc<dyn ClientCertVerifier>),
     /// That of one server.
     Server {
-        verifier: Arc<WebPkiServerVerifier>,
+        verifier: Arc<dyn ServerCertVerifier>,
         /// The name by which the server is called.
         name: ServerName<'static>,
     },
