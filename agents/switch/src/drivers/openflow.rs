@@ -139,18 +139,18 @@ impl OpenflowDriver {
         let (mapping, grace) = (options.mapping(), options.grace);
         let switches = Arc::new(Switches::new(fabric, nodes, mapping, grace, neighbors));
         let stop = CancellationToken::new();
-        let reach = Reach::new(Arc::clone(&switches), options.timeout, stop.clone());
+        let certificates = options.certificates.as_deref().map(SwitchTls::new).transpose();
+        let certificates = certificates.map_err(OpenflowError::Certificates)?;
+        let reach = Reach::new(Arc::clone(&switches), options.timeout, certificates, stop.clone());
         let mut bound = None;
         if let Some(address) = options.listen {
             let failed = |source| OpenflowError::Listen { address, source };
-            let certificates = options.certificates.as_deref().map(SwitchTls::new).transpose();
-            let certificates = certificates.map_err(OpenflowError::Certificates)?;
             let listener = listen(address).map_err(failed)?;
             bound = Some(listener.local_addr().map_err(failed)?);
-            if certificates.is_none() && !address.ip().is_loopback() {
+            if options.certificates.is_none() && !address.ip().is_loopback() {
                 tracing::warn!(%address, "switches connect without certificates");
             }
-            tokio::spawn(reach.clone().listen(listener, certificates));
+            tokio::spawn(reach.clone().listen(listener));
         }
         if options.fault_tolerant {
             tokio::spawn(ways::follow(Arc::clone(&switches), stop.clone()));

@@ -28,9 +28,10 @@ pub(super) struct Options {
     /// Address to which switches connect. Left out: none do.
     pub(super) listen: Option<SocketAddr>,
     /// Folder with `ca.crt` (authority of the switches), `tls.crt` and `tls.key`. Left out:
-    /// switches connect in plain text.
+    /// switches connect in plain text, and the agent to none by `ssl:`.
     pub(super) certificates: Option<PathBuf>,
-    /// Switches to connect to, as `unix:/run/openvswitch/leaf1.mgmt` or `tcp:10.0.0.1:6653`.
+    /// Switches to connect to, as `unix:/run/openvswitch/leaf1.mgmt`, `tcp:10.0.0.1:6653`, or
+    /// `ssl:10.0.0.1:6653` by TLS with `certificates`. Without a port: 6653.
     #[serde(default)]
     pub(super) connect: Vec<Target>,
     /// Datapath ids by node id or description, as `{ "leaf-1" = "0x1" }`. Left out for a switch:
@@ -129,6 +130,8 @@ pub(super) enum Target {
     Unix(PathBuf),
     /// Host and port.
     Tcp(String),
+    /// Host and port; by TLS.
+    Ssl(String),
 }
 
 impl FromStr for Target {
@@ -137,17 +140,21 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             Some(("unix", path)) if !path.is_empty() => Ok(Self::Unix(path.into())),
-            Some(("tcp", host)) if !host.is_empty() => {
-                // An address of IPv6 has brackets where a port follows.
-                let has_port = host.rsplit_once(':').is_some_and(|(before, port)| {
-                    port.parse::<u16>().is_ok() && (!before.contains(':') || before.ends_with(']'))
-                });
-                let port = if has_port { String::new() } else { format!(":{OPENFLOW_PORT}") };
-                Ok(Self::Tcp(format!("{host}{port}")))
-            }
-            _ => Err(format!("'{text}' is neither unix:PATH nor tcp:HOST:PORT")),
+            Some(("tcp", host)) if !host.is_empty() => Ok(Self::Tcp(with_port(host))),
+            Some(("ssl", host)) if !host.is_empty() => Ok(Self::Ssl(with_port(host))),
+            _ => Err(format!("'{text}' is none of unix:PATH, tcp:HOST:PORT and ssl:HOST:PORT")),
         }
     }
+}
+
+/// The host with the port that follows it, or else with that of OpenFlow.
+fn with_port(host: &str) -> String {
+    // An address of IPv6 has brackets where a port follows.
+    let has_port = host.rsplit_once(':').is_some_and(|(before, port)| {
+        port.parse::<u16>().is_ok() && (!before.contains(':') || before.ends_with(']'))
+    });
+    let port = if has_port { String::new() } else { format!(":{OPENFLOW_PORT}") };
+    format!("{host}{port}")
 }
 
 impl TryFrom<String> for Target {
@@ -163,6 +170,7 @@ impl fmt::Display for Target {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
             Self::Tcp(host) => write!(f, "tcp:{host}"),
+            Self::Ssl(host) => write!(f, "ssl:{host}"),
         }
     }
 }
@@ -173,11 +181,7 @@ impl Options {
         if self.listen.is_none() && self.connect.is_empty() {
             return Err("neither listen nor connect is given, so no switch is reached".to_owned());
         }
-        if self.listen.is_none() && self.certificates.is_some() {
-            return Err(
-                "certificates are for switches that connect, but listen is not given".into()
-            );
-        }
+        self.check_certificates()?;
         if self.timeout.is_zero() {
             return Err("timeout must be longer than 0s".to_owned());
         }
@@ -194,6 +198,19 @@ impl Options {
             Some(_) | None => {}
         }
         self.mapping().check().map_err(|error| error.to_string())
+    }
+
+    /// Checks that certificates are given where they are of use, and only there.
+    fn check_certificates(&self) -> Result<(), String> {
+        let by_tls = self.connect.iter().find(|target| matches!(target, Target::Ssl(_)));
+        match (by_tls, &self.certificates) {
+            (Some(target), None) => Err(format!("connect: {target} needs certificates")),
+            (None, Some(_)) if self.listen.is_none() => Err(
+                "certificates are of no use: listen is not given, and connect has no ssl:HOST:PORT"
+                    .to_owned(),
+            ),
+            (_, Some(_)) | (None, None) => Ok(()),
+        }
     }
 
     /// Time between two LLDP frames out of each port; `None` if none are sent.
@@ -288,8 +305,13 @@ mod tests {
             ("tcp:[::1]", "[::1]:6653"),
         ] {
             assert_eq!(target(text), Ok(Target::Tcp(host.to_owned())));
+            let by_tls = text.replacen("tcp", "ssl", 1).parse::<Target>().unwrap();
+            assert_eq!(
+                (&by_tls, by_tls.to_string()),
+                (&Target::Ssl(host.to_owned()), format!("ssl:{host}"))
+            );
         }
-        for wrong in ["", "unix:", "tcp:", "udp:a", "/run/a.mgmt"] {
+        for wrong in ["", "unix:", "tcp:", "ssl:", "udp:a", "/run/a.mgmt"] {
             assert!(target(wrong).is_err(), "{wrong}");
         }
     }
@@ -299,12 +321,18 @@ mod tests {
         assert!(options("").is_ok());
         let wrong = |text| options(text).unwrap_err();
         assert!(wrong("colours = 3").contains("unknown field"));
-        assert!(wrong("connect = ['leaf']").contains("neither unix:PATH nor tcp:HOST:PORT"));
+        assert!(wrong("connect = ['leaf']").contains("tcp:HOST:PORT and ssl:HOST:PORT"));
         assert!(wrong("addresses = '10.0.0.0'").contains("must be multicast"));
         assert!(wrong("timeout = '0s'").contains("timeout"));
-        let unused = "topology = 'f'\nconnect = ['tcp:leaf']\ncertificates = 'c'";
-        let unused: Options = toml::from_str(unused).unwrap();
-        assert!(unused.check().unwrap_err().contains("listen is not given"));
+        let connecting = |text: &str| {
+            let options: Options = toml::from_str(&format!("topology = 'f'\n{text}")).unwrap();
+            options.check()
+        };
+        let unused = connecting("connect = ['tcp:leaf']\ncertificates = 'c'");
+        assert!(unused.unwrap_err().contains("certificates are of no use"));
+        assert_eq!(connecting("connect = ['tcp:leaf', 'ssl:leaf']\ncertificates = 'c'"), Ok(()));
+        let without = connecting("connect = ['tcp:leaf', 'ssl:leaf']").unwrap_err();
+        assert_eq!(without, "connect: ssl:leaf:6653 needs certificates");
         let nowhere: Options = toml::from_str("topology = 'f'").unwrap();
         assert!(nowhere.check().unwrap_err().contains("neither listen nor connect"));
     }

@@ -1,6 +1,7 @@
 //! The ways to the switches: some connect to the agent, it connects to others.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ const REFUSED: usize = 1024;
 pub(super) struct Reach {
     pub(super) switches: Arc<Switches>,
     pub(super) limit: Duration,
+    /// Those for switches that speak TLS; `None` for plain text.
+    certificates: Option<SwitchTls>,
     /// Ends all connections.
     pub(super) stop: CancellationToken,
     /// Peers that were refused, with the reason.
@@ -33,14 +36,19 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    pub(super) fn new(switches: Arc<Switches>, limit: Duration, stop: CancellationToken) -> Self {
-        Self { switches, limit, stop, refused: Arc::default() }
+    /// - `certificates`: those for switches that connect, and for targets that speak TLS; `None`
+    ///   for plain text.
+    pub(super) fn new(
+        switches: Arc<Switches>,
+        limit: Duration,
+        certificates: Option<SwitchTls>,
+        stop: CancellationToken,
+    ) -> Self {
+        Self { switches, limit, certificates, stop, refused: Arc::default() }
     }
 
     /// Accepts connections until stopped.
-    ///
-    /// - `certificates`: `None` for plain text.
-    pub(super) async fn listen(self, listener: TcpListener, certificates: Option<SwitchTls>) {
+    pub(super) async fn listen(self, listener: TcpListener) {
         let free = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             let permit = Arc::clone(&free).acquire_owned().await;
@@ -50,11 +58,11 @@ impl Reach {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    let (reach, certificates) = (self.clone(), certificates.clone());
+                    let reach = self.clone();
                     tokio::spawn(async move {
                         // A write is one small packet that nothing follows.
                         let _ = stream.set_nodelay(true);
-                        reach.arrived(stream, certificates, &peer.ip().to_string()).await;
+                        reach.arrived(stream, &peer.ip().to_string()).await;
                         drop(permit);
                     });
                 }
@@ -68,8 +76,8 @@ impl Reach {
     }
 
     /// Serves a connection that a switch has made.
-    async fn arrived(&self, stream: TcpStream, certificates: Option<SwitchTls>, peer: &str) {
-        let Some(certificates) = certificates else {
+    async fn arrived(&self, stream: TcpStream, peer: &str) {
+        let Some(certificates) = &self.certificates else {
             self.serve(stream, peer).await;
             return;
         };
@@ -87,7 +95,7 @@ impl Reach {
         let mut backoff = Backoff::default();
         let mut is_told = false;
         while !self.stop.is_cancelled() {
-            match timeout(self.limit, open(&target)).await {
+            match timeout(self.limit, self.open(&target)).await {
                 Ok(Ok(stream)) => {
                     is_told = false;
                     if self.serve(stream, &target.to_string()).await {
@@ -107,6 +115,18 @@ impl Reach {
                 () = tokio::time::sleep(backoff.next_delay()) => {}
             }
         }
+    }
+
+    async fn open(&self, target: &Target) -> io::Result<Box<dyn Bytes>> {
+        Ok(match target {
+            Target::Unix(path) => Box::new(UnixStream::connect(path).await?),
+            Target::Tcp(host) => Box::new(dial(host).await?),
+            Target::Ssl(host) => {
+                let missing = || io::Error::other("there are no certificates for it");
+                let certificates = self.certificates.as_ref().ok_or_else(missing)?;
+                Box::new(certificates.connect(dial(host).await?).await?)
+            }
+        })
     }
 
     /// Serves one connection until it ends. Returns true if the switch could be used.
@@ -152,13 +172,8 @@ impl Reach {
     }
 }
 
-async fn open(target: &Target) -> std::io::Result<Box<dyn Bytes>> {
-    Ok(match target {
-        Target::Unix(path) => Box::new(UnixStream::connect(path).await?),
-        Target::Tcp(host) => {
-            let stream = TcpStream::connect(host).await?;
-            stream.set_nodelay(true)?;
-            Box::new(stream)
-        }
-    })
+async fn dial(host: &str) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(host).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }

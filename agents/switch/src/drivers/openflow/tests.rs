@@ -2,6 +2,7 @@
 
 mod discovery;
 mod model;
+mod tls;
 mod ways;
 
 use std::net::SocketAddr;

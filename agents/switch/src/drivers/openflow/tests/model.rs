@@ -19,6 +19,8 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+use super::super::connection::Bytes;
+
 const IS_SLAVE: ErrorMessage = error(1, 10);
 const STALE: ErrorMessage = error(11, 0);
 const OUT_OF_GROUPS: ErrorMessage = error(6, 3);
@@ -184,9 +186,13 @@ impl Switch {
     }
 
     async fn run(self, agent: SocketAddr) -> std::io::Result<()> {
+        self.serve(TcpStream::connect(agent).await?).await
+    }
+
+    /// Serves an agent until the connection ends.
+    pub(super) async fn serve(self, mut stream: impl Bytes) -> std::io::Result<()> {
         static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
         let own = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
-        let mut stream = TcpStream::connect(agent).await?;
         let (outgoing, mut waiting) = mpsc::unbounded_channel::<Vec<u8>>();
         let versions = self.model.lock().habits.versions;
         let hello = Message { xid: 1, body: Body::Hello(Hello { versions }) };
