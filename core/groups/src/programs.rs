@@ -4,6 +4,7 @@
 //! a program that died is not in it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
@@ -76,6 +77,12 @@ impl FromStr for AddressRange {
     }
 }
 
+impl fmt::Display for AddressRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.first, self.length)
+    }
+}
+
 /// Addresses that programs have joined on one interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Joined {
@@ -143,6 +150,7 @@ mod tests {
         let range: AddressRange = "239.128.0.0/10".parse().unwrap();
         assert!(range.contains(Ipv4Addr::new(239, 191, 255, 255)));
         assert!(!range.contains(Ipv4Addr::new(239, 192, 0, 0)));
+        assert_eq!(range.to_string(), "239.128.0.0/10");
         let one: AddressRange = "232.0.0.1/32".parse().unwrap();
         assert!(
             one.contains(Ipv4Addr::new(232, 0, 0, 1)) && !one.contains(Ipv4Addr::new(232, 0, 0, 2))

@@ -4,7 +4,9 @@
 //! ```text
 //!  Driver calls ──► BridgeSwitch of each bridge ──► `ip` and `bridge` of iproute2 ──► kernel
 //!                        ▲
-//!  follow task ──────────┘  looks when an interface changes, and every sweep
+//!  task of each bridge ──┘  looks when it is told, and every sweep
+//!      ▲
+//!  `ip monitor` of each namespace ──lines──► Dispatch: which bridges have changed
 //!
 //!  TIC ──colors of programs' addresses──► Moves ──► all bridges forget, then all lead
 //! ```
@@ -15,10 +17,14 @@
 //! (`moves.rs`).
 //!
 //! A bridge keeps no fence. The driver does, in memory, and writes the term to the alias of the
-//! bridge, where an agent that starts again finds it.
+//! bridge, with the ranges of addresses whose entries are its own, where an agent that starts again
+//! finds both (`alias.rs`).
 
+mod alias;
 mod commands;
 mod database;
+mod dispatch;
+mod follow;
 mod link;
 mod moves;
 mod options;
@@ -28,7 +34,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use fabricast_config::Hardware;
 use fabricast_proto::v1;
@@ -37,7 +42,6 @@ use fabricast_rpc::Reason;
 use fabricast_topology::{Graph, PortId, PortSet};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
-use tokio::time::{sleep, timeout};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -46,17 +50,13 @@ use super::parts::{failed_links, far_end, out_ports, refusal, tell_failed, write
 use super::{DriverContext, DriverKind, OpenError, for_each};
 use crate::driver::{Driver, DriverError, DriverStream, Written};
 use commands::{Commands, System};
+use follow::Follower;
 use link::Look;
 use moves::Moves;
 use options::Options;
 use switch::{BridgeSwitch, COMMANDS_AT_ONCE, Entries, Shared, WriteError};
 
 pub(super) const KIND: DriverKind = DriverKind { name: "bridge", open };
-
-/// Time in which further changes of interfaces are awaited before a look.
-const BRIEF: Duration = Duration::from_millis(5);
-/// Time until interfaces are watched again, after that has failed.
-const RETRY: Duration = Duration::from_secs(1);
 
 fn open(context: &DriverContext<'_>) -> Result<Arc<dyn Driver>, OpenError> {
     let Hardware::Other { .. } = context.hardware else {
@@ -103,7 +103,7 @@ impl BridgeDriver {
         let programs = Arc::new(Mutex::new(None));
         let changed = watch::Sender::new(0);
         let shared = Shared {
-            commands,
+            commands: Arc::clone(&commands),
             addresses,
             most_colors: options.colors,
             programs: Arc::clone(&programs),
@@ -117,15 +117,8 @@ impl BridgeDriver {
         let pause = options.move_pause(bridges.len(), fabric.switch_count());
         let moves = Arc::new(Moves::new(bridges.values().cloned().collect(), programs, pause));
         let stop = CancellationToken::new();
-        for bridge in bridges.values() {
-            let followed = Followed {
-                bridge: Arc::clone(bridge),
-                moves: Arc::clone(&moves),
-                sweep: options.sweep,
-            };
-            let stop = stop.clone();
-            tokio::spawn(async move { stop.run_until_cancelled(followed.follow()).await });
-        }
+        let follower = Follower { commands, moves: Arc::clone(&moves), sweep: options.sweep };
+        follower.start(bridges.values(), &stop);
         let (bridges, raising) = (Arc::new(bridges), Arc::default());
         Ok(Self { fabric, bridges, raising, moves, changed, _stop: Arc::new(stop.drop_guard()) })
     }
@@ -252,50 +245,6 @@ impl BridgeDriver {
 fn read_entry(entry: &v1::TableEntry) -> Option<(u16, PortSet)> {
     let color = u16::try_from(entry.color).ok().filter(|_| entry.in_port == 0)?;
     Some((color, out_ports(entry)?))
-}
-
-/// A bridge whose ports are followed.
-struct Followed {
-    bridge: Arc<BridgeSwitch>,
-    moves: Arc<Moves>,
-    sweep: Duration,
-}
-
-impl Followed {
-    /// Looks at the bridge whenever an interface changes, and every sweep.
-    async fn follow(self) {
-        let (told, mut news) = watch::channel(());
-        let monitor = async {
-            let (tell, mut is_told) = (|| told.send_replace(()), false);
-            loop {
-                let error = self.bridge.monitor(&tell).await;
-                if !std::mem::replace(&mut is_told, true) {
-                    let reason = error.to_string();
-                    tracing::warn!(switch = self.bridge.name, reason, "interfaces not watched");
-                }
-                sleep(RETRY).await;
-            }
-        };
-        let look = async {
-            loop {
-                // If it cannot be used, it has said so.
-                let looked = self.bridge.look().await;
-                if looked.is_ok()
-                    && let Err(error) = self.bridge.align().await
-                {
-                    let reason = error.to_string();
-                    tracing::warn!(switch = self.bridge.name, reason, "programs not led");
-                }
-                self.moves.retry().await;
-                // A changed interface is told in several lines.
-                if timeout(self.sweep, news.changed()).await.is_ok() {
-                    sleep(BRIEF).await;
-                    news.mark_unchanged();
-                }
-            }
-        };
-        tokio::join!(monitor, look);
-    }
 }
 
 #[tonic::async_trait]

@@ -8,6 +8,7 @@ use fabricast_integration::{Cluster, Layout, Part, eventually};
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_topology::TableKind;
+use tokio_stream::StreamExt;
 
 use crate::labs::{
     COUNT, NO_TIC, address_of_color, conforms, entries, goes_round, nothing_has_failed,
@@ -29,13 +30,18 @@ async fn the_driver_of_bridges_conforms() {
     conforms(&agent, |switch, port, is_up| lab.set_link(switch, port, is_up)).await;
 }
 
-/// Every entry that a bridge offers in one write, twice: 2 048 groups, then other ports for all.
+/// Every entry that a bridge offers in one write, twice: 2 048 groups, then other ports for all. An
+/// agent with fewer colors takes the others away.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_whole_table_is_written_at_once() {
     let layout = layout().with_colors(2048);
     let lab = Lab::of(&layout);
     let driver = lab.driver(&layout);
     let switch_name = layout.graph.switch_name(layout.graph.switches().next().unwrap()).to_owned();
+    let ours = || {
+        let shown = lab.bridges.bridge_of("s0", &["mdb", "show"]);
+        shown.lines().filter(|line| line.contains("grp 239.192.")).count()
+    };
     for (generation, out_ports) in [(1, vec![1, 2, 3]), (2, vec![4])] {
         let entry = |color| {
             let out_ports = out_ports.clone();
@@ -46,10 +52,17 @@ async fn a_whole_table_is_written_at_once() {
         let fence = v1::Fence { term: 1, generation };
         let written = driver.write_tables(fence, vec![part]).await.unwrap();
         assert_eq!((written.entries, written.refusals), (2048, vec![]));
-        let shown = lab.bridges.bridge_of("s0", &["mdb", "show"]);
-        let ours = shown.lines().filter(|line| line.contains("grp 239.192.")).count();
-        assert_eq!(ours, 2048 * out_ports.len());
+        assert_eq!(ours(), 2048 * out_ports.len());
     }
+    drop(driver);
+    let others = ["mdb", "add", "dev", "br0", "port", "p1", "grp", "239.200.0.1", "permanent"];
+    lab.bridges.bridge_of("s0", &others);
+    let driver = lab.driver(&layout.with_colors(64));
+    let mut tables = driver.read_tables(vec![switch_name]).await.unwrap();
+    let table = tables.next().await.unwrap().unwrap();
+    assert_eq!((table.entries.len(), ours()), (64, 64));
+    let shown = lab.bridges.bridge_of("s0", &["mdb", "show"]);
+    assert!(shown.contains("grp 239.200.0.1"), "{shown}");
 }
 
 /// A cluster over bridges.

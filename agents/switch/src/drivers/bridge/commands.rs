@@ -63,6 +63,15 @@ pub(super) struct RefusedLine {
     pub(super) message: String,
 }
 
+/// Output of a command that tells of changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// A line, whose names of interfaces may be any bytes.
+    Line(Vec<u8>),
+    /// It said that something is wrong, as that it missed changes.
+    Complaint,
+}
+
 /// Why nothing is known of the lines of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum CommandError {
@@ -105,11 +114,11 @@ pub(super) trait Commands: fmt::Debug + Send + Sync {
         lines: &str,
     ) -> Result<Answer, CommandError>;
 
-    /// Calls `changed` whenever an interface changes in a namespace. Ends if it cannot go on.
+    /// Tells of the interfaces of a namespace that change. Ends if it cannot go on.
     async fn monitor(
         &self,
         namespace: Option<&str>,
-        changed: &(dyn Fn() + Send + Sync),
+        hear: &(dyn Fn(Heard) + Send + Sync),
     ) -> CommandError;
 }
 
@@ -151,7 +160,7 @@ impl Commands for System {
     async fn monitor(
         &self,
         namespace: Option<&str>,
-        changed: &(dyn Fn() + Send + Sync),
+        hear: &(dyn Fn(Heard) + Send + Sync),
     ) -> CommandError {
         let tool = Tool::Ip;
         let mut child = match start(tool, namespace, &["monitor", "link"], Stdio::null()) {
@@ -160,12 +169,15 @@ impl Commands for System {
         };
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let told = async {
-            each_line(stdout, |_| changed()).await;
+            each_line(stdout, |line| hear(Heard::Line(line))).await;
             let _ = child.start_kill(); // it has ended, or nobody hears it any more
         };
         // Nobody may wait for room to complain, as `ip` does of every change that it missed.
         let mut said = Vec::new();
-        let complained = each_line(stderr, |line| said = line);
+        let complained = each_line(stderr, |line| {
+            said = line;
+            hear(Heard::Complaint);
+        });
         tokio::join!(told, complained);
         let message = match child.wait().await {
             Ok(status) => reason(&said, status),
@@ -301,7 +313,7 @@ mod tests {
         // There is no such namespace, or no such program on this machine.
         let error = system().run(Tool::Ip, Some("fabricast-none"), "").await.unwrap_err();
         assert!(error.to_string().starts_with("`ip` "), "{error}");
-        let error = system().monitor(Some("fabricast-none"), &|| {}).await;
+        let error = system().monitor(Some("fabricast-none"), &|_| {}).await;
         assert!(error.to_string().starts_with("`ip` "), "{error}");
     }
 }

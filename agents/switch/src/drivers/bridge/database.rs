@@ -51,13 +51,15 @@ struct Row {
 impl Database {
     /// Reads the output of `bridge -json mdb show dev BRIDGE`.
     ///
+    /// - `is_ours`: true for the addresses whose entries matter.
+    ///
     /// # Errors
     ///
     /// Text that is not of this form.
     pub(super) fn read(
         text: &str,
         place: &Place,
-        addresses: &Addresses,
+        is_ours: impl Fn(Ipv4Addr) -> bool,
     ) -> Result<Self, serde_json::Error> {
         let reports: Vec<Report> = serde_json::from_str(text)?;
         let mut database = Self::default();
@@ -67,7 +69,7 @@ impl Database {
                 some += &format!(" in VLAN {}", row.vid);
             }
             database.groups.insert(format!("{}{some}", row.grp));
-            let group = row.grp.parse().ok().filter(|group| addresses.is_ours(*group));
+            let group = row.grp.parse().ok().filter(|group| is_ours(*group));
             // An entry for one source comes of a report that the bridge heard.
             let Some(group) = group.filter(|_| some.is_empty()) else { continue };
             if row.port == place.bridge {
@@ -219,7 +221,12 @@ mod tests {
     }
 
     fn printed() -> Database {
-        Database::read(PRINTED, &place(), &addresses()).unwrap()
+        read(PRINTED).unwrap()
+    }
+
+    fn read(text: &str) -> Result<Database, serde_json::Error> {
+        let addresses = addresses();
+        Database::read(text, &place(), |group| addresses.is_ours(group))
     }
 
     #[test]
@@ -233,11 +240,10 @@ mod tests {
         let ports: PortSet = [2, 3].into_iter().collect();
         assert_eq!(database.colors(&addresses()), BTreeMap::from([(1, ports)]));
         for empty in ["[]", "[{}]", r#"[{"mdb":[],"router":{}}]"#] {
-            let read = Database::read(empty, &place(), &addresses()).unwrap();
-            assert_eq!(read, Database::default(), "{empty}");
+            assert_eq!(read(empty).unwrap(), Database::default(), "{empty}");
         }
         for wrong in ["", "{", "[{\"mdb\":[{}]}]"] {
-            assert!(Database::read(wrong, &place(), &addresses()).is_err(), "{wrong}");
+            assert!(read(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -246,7 +252,7 @@ mod tests {
     fn an_entry_of_a_vlan_is_another_one() {
         let row = r#"{"port":"p1","grp":"239.192.0.1","state":"permanent","vid":10}"#;
         let more = PRINTED.replacen("[{\"mdb\":[", &format!("[{{\"mdb\":[{row},"), 1);
-        let read = Database::read(&more, &place(), &addresses()).unwrap();
+        let read = read(&more).unwrap();
         assert_eq!(read.written, printed().written);
         assert_eq!(read.groups.len(), 9);
     }
@@ -287,7 +293,7 @@ mod tests {
         for port in ["br0", "p9"] {
             let row = format!(r#"{{"port":"{port}","grp":"239.192.0.1","state":"temp"}}"#);
             let joined = PRINTED.replacen("[{\"mdb\":[", &format!("[{{\"mdb\":[{row},"), 1);
-            let joined = Database::read(&joined, &place(), &addresses()).unwrap();
+            let joined = read(&joined).unwrap();
             assert_eq!(joined.groups_with(&Groups::new()), 7, "{port}");
         }
     }

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use fabricast_proto::v1;
 use serde::Deserialize;
 
+use super::alias::Alias;
 use super::options::Place;
 
-/// The alias of a bridge that has taken a write: behind it is the term of the newest writer.
-const TERM_ALIAS: &str = "fabricast-term-";
 /// Time that hosts have to answer a query, in hundredths of a second. It is the least that a query
 /// can say: a bridge that hears its first query of another one uses no entries for so long.
 const RESPONSE_INTERVAL: u64 = 10;
@@ -28,8 +27,7 @@ pub(super) struct Look {
     has_intervals: bool,
     /// Most groups that it holds.
     pub(super) most_groups: u32,
-    /// Term of the newest writer; 0 if nobody has written.
-    pub(super) term: u64,
+    pub(super) alias: Alias,
     /// Ports by number.
     pub(super) ports: BTreeMap<u8, PortLook>,
     /// An interface that the settings have by an alternative name.
@@ -152,7 +150,7 @@ impl Look {
             has_intervals: data.mcast_query_response_intvl <= RESPONSE_INTERVAL
                 && data.mcast_querier_intvl >= QUERIER_INTERVAL,
             most_groups: data.mcast_hash_max,
-            term: bridge.ifalias.strip_prefix(TERM_ALIAS).map_or(0, |t| t.parse().unwrap_or(0)),
+            alias: Alias::read(&bridge.ifalias),
             ports,
             renamed,
         })
@@ -186,9 +184,9 @@ impl Look {
         lines
     }
 
-    /// The line by which the bridge keeps the term of its newest writer.
-    pub(super) fn keep_term(term: u64, place: &Place) -> String {
-        format!("link set dev {} alias {TERM_ALIAS}{term}\n", place.bridge)
+    /// The line by which the bridge keeps an alias.
+    pub(super) fn keep_alias(alias: &Alias, place: &Place) -> String {
+        format!("link set dev {} alias {alias}\n", place.bridge)
     }
 
     /// True if packets can cross a port.
@@ -254,7 +252,7 @@ mod tests {
         let look = Look::read(PRINTED, &place()).unwrap();
         assert!(look.is_up && !look.has_vlans);
         assert_eq!((look.index, &look.renamed), (2, &None));
-        assert_eq!((look.most_groups, look.term), (4096, 7));
+        assert_eq!((look.most_groups, look.alias.term), (4096, 7));
         assert_eq!((look.colors(1024), look.colors(4000)), (1024, 2048));
         assert_eq!([1, 2, 3].map(|port| look.is_live(port)), [true, false, false]);
         assert_eq!(look.ports.keys().copied().collect::<Vec<_>>(), [1, 2]);

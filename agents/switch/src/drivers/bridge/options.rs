@@ -10,6 +10,8 @@ use fabricast_groups::programs::AddressRange;
 use fabricast_topology::Graph;
 use serde::Deserialize;
 
+use super::alias::MOST_RANGES;
+
 /// Ports of the largest switch that a topology can have.
 const MOST_PORTS: usize = 254;
 /// Longest name of an interface in Linux.
@@ -27,7 +29,8 @@ pub(super) struct Options {
     /// The bridges to program, one for each switch of this agent.
     pub(super) bridges: Vec<RawBridge>,
     /// Colors to use at most. Default 1024. A bridge offers no more than half of its
-    /// `mcast_hash_max`: the other half is for addresses of programs.
+    /// `mcast_hash_max`: the other half is for addresses of programs. Entries beyond a lower number
+    /// are removed when the agent starts.
     #[serde(default = "colors")]
     pub(super) colors: u16,
     /// IPv4 address of color 0; the others follow. Default 239.192.0.0, the scope of an
@@ -35,7 +38,8 @@ pub(super) struct Options {
     #[serde(default = "addresses")]
     pub(super) addresses: Ipv4Addr,
     /// Ranges of addresses that programs may join, as `program_ranges` of the operating agents and
-    /// with their default. Entries of these addresses belong to Fabricast: others are removed.
+    /// with their default; at most 8. Entries of these addresses belong to Fabricast: others are
+    /// removed, and those of ranges that are given no more, too.
     #[serde(default = "program_ranges")]
     pub(super) program_ranges: Vec<String>,
     /// Time between the last bridge that forgets an address whose tree has moved, and the first
@@ -131,7 +135,9 @@ impl fmt::Display for Place {
 pub(super) struct Addresses {
     first: Ipv4Addr,
     colors: u16,
-    ranges: Vec<AddressRange>,
+    /// Range of the colors, also beyond the last one that is used.
+    color_range: AddressRange,
+    program_ranges: Vec<AddressRange>,
 }
 
 impl Addresses {
@@ -148,34 +154,20 @@ impl Addresses {
 
     /// True for an address that programs may join.
     pub(super) fn is_program(&self, address: Ipv4Addr) -> bool {
-        !self.is_color(address) && self.ranges.iter().any(|range| range.contains(address))
+        let is_in = |range: &AddressRange| range.contains(address);
+        !is_in(&self.color_range) && self.program_ranges.iter().any(is_in)
     }
 
     /// True for an address whose entries are nobody else's.
     pub(super) fn is_ours(&self, address: Ipv4Addr) -> bool {
-        self.is_color(address) || self.is_program(address)
+        self.color_range.contains(address) || self.is_program(address)
     }
 
-    /// True in the range of colors, also beyond the last one that is used.
-    fn is_color(&self, address: Ipv4Addr) -> bool {
-        let size = u32::from(self.colors).next_power_of_two();
-        u32::from(address) & !(size - 1) == u32::from(self.first)
-    }
-
-    fn check(&self) -> Result<(), String> {
-        if self.colors == 0 {
-            return Err("colors must be at least 1".to_owned());
-        }
-        let size = u32::from(self.colors).next_power_of_two();
-        let first = self.first;
-        if u32::from(first) & (size - 1) != 0 {
-            return Err(format!("addresses: {first} is no multiple of {size} addresses"));
-        }
-        // 224.0.0.0/24 is never forwarded.
-        if !first.is_multicast() || first.octets()[..3] == [224, 0, 0] {
-            return Err(format!("addresses: {first} must be multicast, and not of 224.0.0.0/24"));
-        }
-        Ok(())
+    /// All of these addresses; at most [`MOST_RANGES`] ranges.
+    pub(super) fn ranges(&self) -> Vec<AddressRange> {
+        let mut ranges = vec![self.color_range];
+        ranges.extend(&self.program_ranges);
+        ranges
     }
 }
 
@@ -196,9 +188,28 @@ impl Options {
     pub(super) fn addresses(&self) -> Result<Addresses, String> {
         let range = |text: &String| text.parse::<AddressRange>();
         let ranges: Result<Vec<_>, _> = self.program_ranges.iter().map(range).collect();
-        let ranges = ranges.map_err(|error| format!("program_ranges: {error}"))?;
-        let addresses = Addresses { first: self.addresses, colors: self.colors, ranges };
-        addresses.check().map(|()| addresses)
+        let program_ranges = ranges.map_err(|error| format!("program_ranges: {error}"))?;
+        let most = MOST_RANGES - 1; // one is that of the colors
+        if program_ranges.len() > most {
+            return Err(format!("program_ranges has more than {most} ranges"));
+        }
+        let (first, colors) = (self.addresses, self.colors);
+        Ok(Addresses { first, colors, color_range: self.color_range()?, program_ranges })
+    }
+
+    fn color_range(&self) -> Result<AddressRange, String> {
+        if self.colors == 0 {
+            return Err("colors must be at least 1".to_owned());
+        }
+        let size = u32::from(self.colors).next_power_of_two();
+        let first = self.addresses;
+        if u32::from(first) & (size - 1) != 0 {
+            return Err(format!("addresses: {first} is no multiple of {size} addresses"));
+        }
+        let length = size.leading_zeros() + 1;
+        // 224.0.0.0/24 is never forwarded.
+        let wrong = |_| format!("addresses: {first} must be multicast, and not of 224.0.0.0/24");
+        format!("{first}/{length}").parse().map_err(wrong)
     }
 
     /// Places of the bridges by node id.
@@ -296,6 +307,9 @@ mod tests {
         assert!(wrong("addresses = '224.0.0.0'\ncolors = 4").contains("must be multicast"));
         assert!(wrong("addresses = '239.0.0.1'").contains("no multiple of 1024"));
         assert!(wrong("program_ranges = ['239.1.0.0']").contains("program_ranges: "));
+        let many: Vec<String> = (0..9).map(|number| format!("239.{number}.0.0/16")).collect();
+        let many = format!("program_ranges = {many:?}");
+        assert_eq!(with(&many).unwrap_err(), "program_ranges has more than 8 ranges");
         assert!(options("topology = 'f'\nbridges = []").unwrap_err().contains("empty"));
         assert!(options("bridges = []").unwrap_err().contains("missing field `topology`"));
     }
@@ -308,6 +322,8 @@ mod tests {
         assert_eq!([0, 2, 3].map(|last| addresses.color(of(last))), [Some(0), Some(2), None]);
         // The range of colors is a power of two.
         assert_eq!([3, 4].map(|last| addresses.is_ours(of(last))), [true, false]);
+        let ranges: Vec<String> = addresses.ranges().iter().map(ToString::to_string).collect();
+        assert_eq!(ranges[..2], ["239.192.0.0/30", "239.0.0.0/9"]);
         let program = Ipv4Addr::new(239, 1, 2, 3);
         assert!(addresses.is_program(program) && addresses.is_ours(program));
         assert!(!addresses.is_ours(Ipv4Addr::new(224, 0, 0, 251)));

@@ -7,12 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use fabricast_groups::programs::AddressRange;
 use fabricast_proto::v1;
 use fabricast_topology::PortSet;
 use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
 
+use super::alias::Alias;
 use super::commands::{Answer, CommandError, Commands, Tool};
 use super::database::{Change, Database, Groups};
 use super::link::{Look, Renamed};
@@ -74,7 +76,7 @@ pub(super) enum WriteError {
 pub(super) struct BridgeSwitch {
     /// Node id, as the topology has it.
     pub(super) name: String,
-    place: Place,
+    pub(super) place: Place,
     commands: Arc<dyn Commands>,
     addresses: Arc<Addresses>,
     /// Most colors, as the settings say.
@@ -135,10 +137,6 @@ impl BridgeSwitch {
         }
     }
 
-    pub(super) fn namespace(&self) -> Option<&str> {
-        self.place.namespace.as_deref()
-    }
-
     /// Number of ports in the topology.
     pub(super) fn port_count(&self) -> u32 {
         u32::try_from(self.place.ports.len()).unwrap_or(u32::MAX)
@@ -164,7 +162,7 @@ impl BridgeSwitch {
     /// Newest writer: of the generations of an earlier agent, nothing is known.
     pub(super) fn newest_writer(&self) -> Option<v1::Fence> {
         let state = self.state.lock();
-        let term = state.look.as_ref().map_or(0, |look| look.term);
+        let term = state.look.as_ref().map_or(0, |look| look.alias.term);
         let kept = (term > 0).then_some(v1::Fence { term, generation: 0 });
         state.writer.into_iter().chain(kept).max_by_key(order)
     }
@@ -233,7 +231,7 @@ impl BridgeSwitch {
             return Err(Problem::Refused { place: place(), message });
         }
         let form = |message| Problem::Form { place: place(), tool: Tool::Ip, message };
-        let look = Look::read(&answer.text, &self.place).map_err(form)?;
+        let mut look = Look::read(&answer.text, &self.place).map_err(form)?;
         if let Some(Renamed { alternative, name }) = &look.renamed {
             let (alternative, name) = (alternative.clone(), name.clone());
             return Err(Problem::Renamed { place: place(), alternative, name });
@@ -255,7 +253,42 @@ impl BridgeSwitch {
             }
             tracing::info!(switch = self.name, place = %self.place, "bridge prepared for entries");
         }
+        let ranges = self.addresses.ranges();
+        if look.alias.ranges != ranges {
+            self.leave(&look.alias.ranges).await?;
+            look.alias.ranges = ranges;
+            self.keep_alias(&look.alias).await?; // before any entry of these ranges is written
+        }
         Ok(look)
+    }
+
+    /// Removes the entries of addresses that are ours no more: an agent with other settings wrote
+    /// them.
+    ///
+    /// - `former`: ranges that were ours.
+    async fn leave(&self, former: &[AddressRange]) -> Result<(), Problem> {
+        if former.is_empty() {
+            return Ok(());
+        }
+        let is_former = |address: Ipv4Addr| {
+            let was_ours = former.iter().any(|range| range.contains(address));
+            was_ours && !self.addresses.is_ours(address)
+        };
+        let (mut entries, mut message) = (0, String::new());
+        for _ in 0..TRIES {
+            let left = self.read_entries(is_former).await?;
+            let changes = left.changes(&Groups::new(), &self.place);
+            if changes.is_empty() {
+                if entries > 0 {
+                    tracing::info!(switch = self.name, entries, "former entries removed");
+                }
+                return Ok(());
+            }
+            self.state.lock().database = None; // it counts their groups
+            entries = changes.len();
+            message = refusal(&self.run_changes(&changes).await?, &changes);
+        }
+        Err(Problem::Refused { place: self.place.clone(), message })
     }
 
     /// Reads the entries, and mends those of programs if they are not what they ought to be.
@@ -288,7 +321,7 @@ impl BridgeSwitch {
         if let Some(color) = entries.keys().copied().find(|color| *color >= colors) {
             return Err(WriteError::Color { color, colors });
         }
-        if look.term < term {
+        if look.alias.term < term {
             self.keep_term(term).await?;
         }
         if entries.is_empty() {
@@ -406,8 +439,7 @@ impl BridgeSwitch {
             }
             let changes = found.changes(wanted, &self.place);
             self.state.lock().database = None;
-            let lines: String = changes.iter().map(|change| change.line(&self.place)).collect();
-            let answer = self.run(Tool::Bridge, &lines).await.map_err(|error| error.to_string())?;
+            let answer = self.run_changes(&changes).await.map_err(|error| error.to_string())?;
             message = refusal(&answer, &changes);
             found = self.read_database().await.map_err(|problem| problem.to_string())?;
         }
@@ -415,15 +447,21 @@ impl BridgeSwitch {
     }
 
     async fn keep_term(&self, term: u64) -> Result<(), WriteError> {
-        let answer = self.run(Tool::Ip, &Look::keep_term(term, &self.place)).await;
-        let answer = answer.map_err(Problem::Command)?;
-        if let Some(message) = first_refused(&answer) {
-            return Err(WriteError::Refused { place: self.place.clone(), message });
-        }
+        let _looking = self.looking.lock().await; // nobody else writes the alias meanwhile
+        let alias = Alias { term, ranges: self.addresses.ranges() };
+        self.keep_alias(&alias).await?;
         if let Ok(look) = &mut self.state.lock().look {
-            look.term = term;
+            look.alias = alias;
         }
         Ok(())
+    }
+
+    async fn keep_alias(&self, alias: &Alias) -> Result<(), Problem> {
+        let answer = self.run(Tool::Ip, &Look::keep_alias(alias, &self.place)).await?;
+        match first_refused(&answer) {
+            Some(message) => Err(Problem::Refused { place: self.place.clone(), message }),
+            None => Ok(()),
+        }
     }
 
     /// The entries as they were last read.
@@ -436,30 +474,36 @@ impl BridgeSwitch {
     }
 
     async fn read_database(&self) -> Result<Database, Problem> {
+        let found = self.read_entries(|group| self.addresses.is_ours(group)).await?;
+        self.state.lock().database = Some(found.clone());
+        Ok(found)
+    }
+
+    /// - `is_ours`: true for the addresses whose entries matter.
+    async fn read_entries(
+        &self,
+        is_ours: impl Fn(Ipv4Addr) -> bool + Send,
+    ) -> Result<Database, Problem> {
         let line = format!("mdb show dev {}\n", self.place.bridge);
         let answer = self.run(Tool::Bridge, &line).await?;
         let place = || self.place.clone();
         if let Some(message) = first_refused(&answer) {
             return Err(Problem::Refused { place: place(), message });
         }
-        let found = Database::read(&answer.text, &self.place, &self.addresses);
-        let form = |error: serde_json::Error| {
+        Database::read(&answer.text, &self.place, is_ours).map_err(|error| {
             let (tool, message) = (Tool::Bridge, error.to_string());
             Problem::Form { place: place(), tool, message }
-        };
-        let found = found.map_err(form)?;
-        self.state.lock().database = Some(found.clone());
-        Ok(found)
+        })
+    }
+
+    async fn run_changes(&self, changes: &[Change]) -> Result<Answer, CommandError> {
+        let lines: String = changes.iter().map(|change| change.line(&self.place)).collect();
+        self.run(Tool::Bridge, &lines).await
     }
 
     async fn run(&self, tool: Tool, lines: &str) -> Result<Answer, CommandError> {
         let _permit = self.running.acquire().await; // it is never closed
-        self.commands.run(tool, self.namespace(), lines).await
-    }
-
-    /// Calls `changed` whenever an interface beside the bridge changes. Ends if it cannot go on.
-    pub(super) async fn monitor(&self, changed: &(dyn Fn() + Send + Sync)) -> CommandError {
-        self.commands.monitor(self.namespace(), changed).await
+        self.commands.run(tool, self.place.namespace.as_deref(), lines).await
     }
 }
 

@@ -2,7 +2,10 @@
 
 mod model;
 
+use std::time::Duration;
+
 use fabricast_topology::spec::TopologySpec;
+use tokio::time::timeout;
 
 use super::*;
 use model::{Kernel, Model};
@@ -10,6 +13,10 @@ use model::{Kernel, Model};
 /// Two leaves with ports 1 and 2 to endpoints and 3 to the spine, in this order. Their namespaces
 /// are n0, n1 and n2.
 const FABRIC: &str = "kind = 'leaf-spine'\nleaves = 2\nspines = 1\nendpoints_per_leaf = 2\n";
+/// Colors of the agents, unless a test says others.
+const COLORS: u16 = 16;
+/// Ranges of addresses of these agents.
+const RANGES: &str = "239.192.0.0/28,239.0.0.0/9,239.128.0.0/10,239.255.0.0/16";
 /// Longer than any step of a test takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -43,7 +50,12 @@ impl World {
 
     /// Puts another driver in the place of this one.
     fn restart(&mut self) {
-        self.driver = start(&self.fabric, &self.kernel, "");
+        self.restart_with_colors(COLORS);
+    }
+
+    fn restart_with_colors(&mut self, colors: u16) {
+        let options = with_colors(&self.fabric, colors, "");
+        self.driver = start_with(&options, &self.fabric, &self.kernel);
     }
 
     async fn writes(&self, generation: u64, entries: &[(usize, u32, &[u32])]) -> Written {
@@ -90,16 +102,24 @@ impl World {
 }
 
 fn start(fabric: &Arc<Graph>, kernel: &Arc<Kernel>, more: &str) -> BridgeDriver {
+    start_with(&with_colors(fabric, COLORS, more), fabric, kernel)
+}
+
+/// Settings of an agent with all bridges.
+fn with_colors(fabric: &Graph, colors: u16, more: &str) -> String {
     let bridge = |(number, switch)| {
         let name = fabric.switch_name(switch);
         format!("{{ switch = '{name}', namespace = 'n{number}', ports = ['p{{}}'] }}")
     };
     let bridges: Vec<String> = (0..).zip(fabric.switches()).map(bridge).collect();
-    let text = format!(
-        "topology = 'in memory'\ncolors = 16\nsweep = '1h'\n{more}\nbridges = [{}]",
+    format!(
+        "topology = 'in memory'\ncolors = {colors}\nsweep = '1h'\n{more}\nbridges = [{}]",
         bridges.join(", ")
-    );
-    let options: Options = toml::from_str(&text).unwrap();
+    )
+}
+
+fn start_with(options: &str, fabric: &Arc<Graph>, kernel: &Arc<Kernel>) -> BridgeDriver {
+    let options: Options = toml::from_str(options).unwrap();
     options.check().unwrap();
     let commands: Arc<dyn Commands> = kernel.clone();
     BridgeDriver::start(&options, Arc::clone(fabric), commands).unwrap()
@@ -320,7 +340,7 @@ async fn older_writers_are_refused_also_by_the_next_agent() {
         let refused = world.try_write(term, generation, &[(0, 1, &[2])]).await;
         assert!(matches!(refused, Err(DriverError::StaleFence { .. })), "{refused:?}");
     }
-    assert_eq!(world.kernel.bridges.lock()["n0"].alias, "fabricast-term-7");
+    assert_eq!(world.kernel.bridges.lock()["n0"].alias, format!("fabricast-term-7-of-{RANGES}"));
     world.restart();
     let refused = world.try_write(6, 9, &[(0, 1, &[2])]).await;
     assert!(matches!(refused, Err(DriverError::StaleFence { .. })), "{refused:?}");
@@ -514,4 +534,60 @@ async fn settings_and_entries_that_others_change_are_mended() {
     let names = vec![world.names[0].clone(), "nowhere".to_owned()];
     let refused = world.driver.read_counters(names).await.map(drop);
     assert!(matches!(refused, Err(DriverError::UnknownSwitch { .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn entries_of_addresses_that_are_ours_no_more_are_removed_and_others_are_left_alone() {
+    let mut world = World::new();
+    world.writes(1, &[(0, 1, &[1]), (0, 9, &[1, 3]), (1, 12, &[2])]).await;
+    let heard = ("239.192.0.9".to_owned(), "p2".to_owned());
+    world.kernel.change("n0", |bridge| {
+        bridge.entries.insert(("239.192.0.31".to_owned(), "p2".to_owned()), true);
+        bridge.entries.insert(heard.clone(), false);
+    });
+    world.restart_with_colors(4);
+    assert_eq!(world.table(0).await, [(1, vec![1])]);
+    assert_eq!(world.kernel.written("n0"), ["239.192.0.1 p1", "239.192.0.31 p2"]);
+    assert!(world.kernel.bridges.lock()["n0"].entries.contains_key(&heard));
+    // A look is enough.
+    world.driver.list_switches().await.unwrap();
+    assert!(world.kernel.written("n1").is_empty());
+    let fewer = format!("fabricast-term-7-of-{}", RANGES.replace("/28", "/30"));
+    assert!(world.kernel.bridges.lock().values().take(2).all(|bridge| bridge.alias == fewer));
+    // Without ranges in the alias, nothing says that an entry was ours.
+    world.kernel.change("n0", |bridge| {
+        bridge.entries.insert(("239.192.0.9".to_owned(), "p1".to_owned()), true);
+        "fabricast-term-7".clone_into(&mut bridge.alias);
+    });
+    world.restart_with_colors(4);
+    world.table(0).await;
+    let kept = ["239.192.0.1 p1", "239.192.0.31 p2", "239.192.0.9 p1"];
+    assert_eq!(world.kernel.written("n0"), kept);
+    assert_eq!(world.kernel.bridges.lock()["n0"].alias, fewer);
+}
+
+#[tokio::test]
+async fn bridges_of_a_namespace_share_a_monitor() {
+    let world = World::new();
+    world.driver.list_switches().await.unwrap();
+    assert_eq!(world.kernel.monitored(), ["n0", "n1", "n2"]);
+    let kernel = Arc::new(Kernel::default());
+    let options = (0..3).fold(with_colors(&world.fabric, COLORS, ""), |options, number| {
+        let namespace = format!("namespace = 'n{number}'");
+        options.replacen(&namespace, &format!("namespace = 'n', bridge = 'br{number}'"), 1)
+    });
+    let driver = start_with(&options, &world.fabric, &kernel);
+    driver.list_switches().await.unwrap();
+    assert_eq!(kernel.monitored(), ["n"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_monitor_that_ended_did_not_tell_is_seen_when_another_one_runs() {
+    let world = World::new();
+    let mut failures = world.failures().await;
+    fails(&mut failures, &[]).await;
+    world.kernel.end_monitors();
+    world.kernel.bridges.lock().get_mut("n1").unwrap().is_up = false;
+    fails(&mut failures, &[Kind::SwitchName(world.names[1].clone())]).await;
+    assert_eq!(world.kernel.monitored().len(), 3);
 }

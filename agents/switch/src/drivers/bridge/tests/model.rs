@@ -5,9 +5,9 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::mpsc;
 
-use super::super::commands::{Answer, CommandError, Commands, RefusedLine, Tool};
+use super::super::commands::{Answer, CommandError, Commands, Heard, RefusedLine, Tool};
 
 /// State of the only bridge of a namespace, br0.
 #[derive(Clone, Debug)]
@@ -166,7 +166,8 @@ pub(super) struct Kernel {
     pub(super) changes: Mutex<Vec<String>>,
     /// Commands that run, and the most that have run at once.
     pub(super) running: Mutex<(usize, usize)>,
-    changed: Notify,
+    /// Monitors that were started, by namespace; they end when the sender is dropped.
+    monitors: Mutex<Vec<(String, mpsc::UnboundedSender<String>)>>,
     /// Number of the last interface.
     made: Mutex<u32>,
 }
@@ -175,7 +176,28 @@ impl Kernel {
     /// Changes a bridge, and tells of it.
     pub(super) fn change(&self, namespace: &str, change: impl FnOnce(&mut Model)) {
         change(self.bridges.lock().get_mut(namespace).unwrap());
-        self.changed.notify_waiters();
+        self.tell(namespace);
+    }
+
+    /// Has the monitors of a namespace say that its bridge has changed.
+    fn tell(&self, namespace: &str) {
+        for (_, told) in self.monitors.lock().iter().filter(|(name, _)| name == namespace) {
+            let _ = told.send("2: br0: <BROADCAST,MULTICAST> mtu 1500 state UP ".to_owned());
+        }
+    }
+
+    /// Ends all monitors.
+    pub(super) fn end_monitors(&self) {
+        self.monitors.lock().clear();
+    }
+
+    /// Namespaces of the monitors that run, sorted.
+    pub(super) fn monitored(&self) -> Vec<String> {
+        let monitors = self.monitors.lock();
+        let running = monitors.iter().filter(|(_, told)| !told.is_closed());
+        let mut namespaces: Vec<_> = running.map(|(namespace, _)| namespace.clone()).collect();
+        namespaces.sort();
+        namespaces
     }
 
     /// Takes a bridge out, or puts it in.
@@ -190,7 +212,7 @@ impl Kernel {
             None => drop(bridges.remove(namespace)),
         }
         drop(bridges);
-        self.changed.notify_waiters();
+        self.tell(namespace);
     }
 
     pub(super) fn written(&self, namespace: &str) -> Vec<String> {
@@ -270,12 +292,14 @@ impl Commands for Kernel {
 
     async fn monitor(
         &self,
-        _namespace: Option<&str>,
-        changed: &(dyn Fn() + Send + Sync),
+        namespace: Option<&str>,
+        hear: &(dyn Fn(Heard) + Send + Sync),
     ) -> CommandError {
-        loop {
-            self.changed.notified().await;
-            changed();
+        let (told, mut lines) = mpsc::unbounded_channel();
+        self.monitors.lock().push((namespace.unwrap_or_default().to_owned(), told));
+        while let Some(line) = lines.recv().await {
+            hear(Heard::Line(line.into_bytes()));
         }
+        CommandError::Failed { tool: Tool::Ip, message: "ended by the test".to_owned() }
     }
 }
