@@ -218,6 +218,14 @@ fn faults_are_told_and_mended_ones_no_more() {
     write_targets(&sandbox, "east", &[&east.metrics, &fabric.metrics], "east");
     watchers.wait_until_clear();
 
+    // A cluster that says of one part that it is old, and of whose records there is no copy.
+    sandbox.write("old.prom", "fabricast_build_info 1\nprocess_start_time_seconds 1700000000\n");
+    let old = serve_file(sandbox.path("old.prom"));
+    write_targets(&sandbox, "west", &[&west.metrics, &old], "west");
+    watchers.wait_until_fired(&[("NoBackup", "west")]);
+    west.ok(&sandbox, &["store", "export", "--out", "copy-of-west"]);
+    watchers.wait_until_clear();
+
     assert_eq!(watchers.bad_rules(), Vec::<String>::new());
     let queries = board_queries();
     assert!(queries.len() > 30, "{queries:?}");
