@@ -30,7 +30,8 @@ const PAGE: u32 = 10_000;
 #[derive(Debug, Subcommand)]
 pub(crate) enum DebugCommand {
     /// Collect the state of the servers named, and of those that they name, into a folder. It holds
-    /// names of groups, nodes and processes, but no keys and no payloads.
+    /// names of groups, nodes and processes, but no keys and no payloads. Exit 1 if route services
+    /// answer and none of them is active: then nobody has compared the tables.
     Bundle(BundleArgs),
     /// Run a route service's recording again, offline, and print each input with what followed.
     ///
@@ -76,6 +77,8 @@ struct Bundle {
     draft: tempfile::TempDir,
     place: PathBuf,
     summary: Summary,
+    /// A route service has answered.
+    has_router: bool,
     /// A route service has listed its drifts.
     has_drifts: bool,
 }
@@ -101,7 +104,7 @@ impl Bundle {
             .tempdir_in(beside.unwrap_or_else(|| Path::new(".")));
         let draft = draft.with_context(|| format!("write '{}'", place.display()))?;
         let summary = Summary { folder: place.display().to_string(), ..Summary::default() };
-        Ok(Self { draft, place, summary, has_drifts: false })
+        Ok(Self { draft, place, summary, has_router: false, has_drifts: false })
     }
 
     /// Queries the servers named, and those that they name.
@@ -139,14 +142,18 @@ impl Bundle {
             }
         }
         progress.finish();
-        if !routers.is_empty() && !self.has_drifts {
+        if self.summary.servers == 0 {
+            return Err(Failure::unreachable(self.summary.problems.join("; ")));
+        }
+        self.has_router = !routers.is_empty();
+        if !self.has_router {
+            let why = "none answers, so the tables were compared by none";
+            self.problem(&remote.addresses().join(","), "route services", why);
+        } else if !self.has_drifts {
             let why = "no active one was found, so the tables were compared by none";
             self.problem(&routers.join(","), "route services", why);
         }
-        match self.summary.servers {
-            0 => Err(Failure::unreachable(self.summary.problems.join("; "))),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     /// Writes the records of a TIC; returns the addresses of the nodes if `with_nodes`.
@@ -298,8 +305,13 @@ impl Bundle {
     }
 
     /// Moves the files to their final folder and prints the summary.
+    ///
+    /// # Errors
+    ///
+    /// Files that cannot be written, or [`Failure::No`] if only standbys of the route service
+    /// answered: that there are no drifts in the bundle says nothing then.
     fn end(self, format: Format) -> Result<(), Failure> {
-        let Self { draft, place, summary, .. } = self;
+        let Self { draft, place, summary, has_router, has_drifts } = self;
         let named = || format!("write '{}'", place.display());
         let about = serde_json::to_string_pretty(&summary)?;
         std::fs::write(draft.path().join("summary.json"), about).with_context(named)?;
@@ -310,7 +322,11 @@ impl Bundle {
             let lines: Vec<String> =
                 problems.iter().map(|problem| format!("\n{problem}")).collect();
             format!("{folder}: {files} files of {servers} servers{}", lines.concat())
-        })
+        })?;
+        if has_router && !has_drifts {
+            return Err(Failure::No("no active route service has compared the tables".to_owned()));
+        }
+        Ok(())
     }
 }
 

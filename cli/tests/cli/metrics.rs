@@ -47,6 +47,9 @@ fn a_bundle_holds_what_the_servers_know_and_says_who_did_not_answer() {
     let said: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
     assert_eq!(said["servers"], 1);
     assert!(said["problems"][0].as_str().is_some_and(|line| line.starts_with(&nobody)), "{said}");
+    let last = said["problems"].as_array().and_then(|all| all.last()?.as_str());
+    let no_router = "route services: none answers, so the tables were compared by none";
+    assert!(last.is_some_and(|line| line.ends_with(no_router)), "{said}");
     let folder = format!("found/{}", address.replace(':', "_"));
     let topology = sandbox.read(&format!("{folder}/topology.ibnetdiscover"));
     assert!(topology.contains("Switch"), "{topology}");

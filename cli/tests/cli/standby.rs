@@ -191,6 +191,27 @@ fn the_tables_are_audited_by_the_router_that_is_at_work_whichever_is_named() {
 }
 
 #[test]
+fn a_bundle_of_a_route_service_that_waits_for_its_term_is_no_all_clear() {
+    let (sandbox, router, nobody) = (Sandbox::new(), free_address(), free_address());
+    let text =
+        format!("[router]\nlisten = '{router}'\ntic = '{nobody}'\nswitch_agents = ['{nobody}']\n");
+    sandbox.write("f.toml", text);
+    let (children, agents) = (Vec::new(), nobody.clone());
+    let routers = [router.clone(), router];
+    let mut parts = Parts { sandbox, children, tic: nobody, routers, agents };
+    parts.launch("router", "router", &[]);
+    let collect = ["debug", "bundle", "--out", "bundle", "--server", &parts.routers[0]];
+    let started = Instant::now();
+    let mut run = parts.sandbox.run(&collect);
+    while run.code == 3 && started.elapsed() < LIMIT {
+        run = parts.sandbox.run(&collect);
+    }
+    run.refused(1, "no active route service has compared the tables");
+    assert!(run.stdout.contains("no active one was found"), "{run:?}");
+    assert!(parts.sandbox.path("bundle/summary.json").exists(), "what there is was kept");
+}
+
+#[test]
 fn the_address_of_the_tic_is_enough_for_calls_of_every_part() {
     let parts = Parts::start();
     let tic = ["--server", parts.tic.as_str()];
