@@ -110,10 +110,12 @@ fn port(name: Option<&v1::PortName>) -> String {
 }
 
 fn names(links: &[v1::DrainedLink]) -> String {
-    let name = |link: &v1::DrainedLink| {
-        format!("{} - {}", port(link.end.as_ref()), port(link.peer.as_ref()))
-    };
     links.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// Both ends of a link, such as `S-1:3 - S-2:4`.
+pub(super) fn name(link: &v1::DrainedLink) -> String {
+    format!("{} - {}", port(link.end.as_ref()), port(link.peer.as_ref()))
 }
 
 fn list_text(links: &[v1::DrainedLink]) -> String {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::args::{ServerArgs, WatchArgs};
 use crate::color::{Color, painted, painted_state};
 use crate::command::{Globals, Run};
-use crate::commands::events;
+use crate::commands::{events, link};
 use crate::failure::Failure;
 use crate::output;
 use crate::remote::{Remote, Role, block_on};
@@ -21,7 +21,8 @@ const NEARLY_FULL: u64 = 90;
 ///
 /// All parts are found through the address or the context that is given. What is wrong: parts that
 /// do not answer, no leader, errors of the route service, groups without route or protection,
-/// tables that differ or are nearly full, failed nodes, switches, links and endpoints.
+/// tables that differ or are nearly full, failed nodes, switches, links and endpoints. While no TIC
+/// leads, nodes and groups are not known, and all other parts are asked.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
@@ -43,6 +44,9 @@ struct ClusterStatus {
     nodes: Option<Nodes>,
     #[serde(skip_serializing_if = "Option::is_none")]
     groups: Option<Groups>,
+    /// Both ends of each, such as `S-1:3 - S-2:4`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drained_links: Option<Vec<String>>,
     /// Sentences.
     problems: Vec<String>,
 }
@@ -150,12 +154,13 @@ impl ClusterStatus {
         for address in &tics {
             leads |= status.part(remote, Role::Tic, address).await == PartState::Active;
         }
-        if !leads {
+        if leads {
+            let tic = remote.elsewhere(&tics.join(","))?;
+            status.records(&tic).await;
+            status.links(&tic).await;
+        } else {
             status.problems.push("no TIC leads".to_owned());
-            return Ok(status);
         }
-        let tic = remote.elsewhere(&tics.join(","))?;
-        status.records(&tic).await;
         let routers = remote.parts(Role::Router).await;
         if let Some(routers) = status.noted("route service", routers) {
             status.routers(remote, &routers).await;
@@ -251,6 +256,15 @@ impl ClusterStatus {
                      which `fabricast events` lists"
                 ));
             }
+        }
+    }
+
+    /// Links that an administrator has taken out of service.
+    async fn links(&mut self, tic: &Remote) {
+        let request = v1::ListDrainedLinksRequest {};
+        let drained = tic.answer(tic.topologies().list_drained_links(request)).await;
+        if let Some(answer) = self.noted("drained links", drained) {
+            self.drained_links = Some(answer.links.iter().map(link::name).collect());
         }
     }
 
@@ -419,6 +433,13 @@ fn text(status: &ClusterStatus) -> String {
     if let Some(Groups { count, members }) = &status.groups {
         lines.push(format!("{:<13} {count} with {members} members", "groups"));
     }
+    if let Some([first, rest @ ..]) = status.drained_links.as_deref() {
+        let others = match rest.len() {
+            0 => String::new(),
+            count => format!(" and {count} more, which `fabricast link list` has"),
+        };
+        lines.push(format!("{:<13} {} drained: {first}{others}", "links", rest.len() + 1));
+    }
     lines.push(match status.problems.len() {
         0 => format!("{:<13} none", "problems"),
         _ => {
@@ -464,8 +485,23 @@ mod tests {
     }
 
     #[test]
+    fn drained_links_are_listed_and_no_problem() {
+        let mut status = ClusterStatus::default();
+        for (links, line) in [
+            (&["S-1:3 - S-2:4"][..], "1 drained: S-1:3 - S-2:4"),
+            (&["a", "b", "c"], "3 drained: a and 2 more, which `fabricast link list` has"),
+        ] {
+            status.drained_links = Some(links.iter().map(|link| (*link).to_owned()).collect());
+            assert_eq!(text(&status), format!("links         {line}\nproblems      none"));
+            assert!(verdict(&status).is_ok());
+        }
+    }
+
+    #[test]
     fn a_healthy_cluster_has_no_problems_line_by_line() {
         let mut status = ClusterStatus::default();
+        assert_eq!(text(&status), "problems      none");
+        status.drained_links = Some(Vec::new());
         assert_eq!(text(&status), "problems      none");
         assert!(verdict(&status).is_ok());
         status.problems = vec!["no TIC leads".to_owned()];

@@ -7,7 +7,7 @@ use fabricast_testing::Etcd;
 
 use super::leaders::{Process, leading};
 use crate::metrics::get;
-use crate::support::{Run, Sandbox};
+use crate::support::{Run, Sandbox, free_address};
 
 /// A bound for whatever must come about.
 const SOON: Duration = Duration::from_secs(60);
@@ -50,6 +50,17 @@ async fn without_a_quorum_no_tic_leads_none_serves_and_the_alerts_fire() {
         until(&sandbox, &["group", "list", "--server", servers], |run| {
             run.code == 2 && run.stderr.contains("no TIC is known to lead")
         });
+    }
+    // The other parts are asked all the same; none of them is there.
+    let nobody = free_address();
+    let parts = ["--router", &nobody, "--switch-agent", &nobody];
+    sandbox.ok(&[&["context", "add", "dark", "--server", &both][..], &parts].concat());
+    let status = sandbox.run(&["status", "--context", "dark"]);
+    assert_eq!(status.code, 1, "{status:?}");
+    let route_service = format!("route service {nobody}: ");
+    let switch_agent = format!("switch agent {nobody}: ");
+    for problem in ["no TIC leads", &route_service, &switch_agent] {
+        assert!(status.stdout.contains(problem), "{problem}: {status:?}");
     }
     for tic in &tics {
         let health = sandbox.run(&["health", "--server", &tic.address]);

@@ -36,6 +36,14 @@ pub(super) fn links_are_drained_and_resumed(up: &Up, group: &str) {
     let drained = up.json(&["link", "drain", from, to]);
     assert_eq!(drained, up.json(&["link", "drain", from, to]), "drained is drained");
     assert_eq!(drained, up.json(&["link", "list"]));
+    let status = up.run(&["status"]);
+    let first = &drained["links"][0]["end"];
+    let end =
+        format!(" drained: {}:{}", first["switchName"].as_str().unwrap_or("?"), first["port"]);
+    assert!(
+        status.stdout.lines().any(|line| line.starts_with("links ") && line.contains(&end)),
+        "{status:?}"
+    );
     up.settled();
     let now = up.json(&explain);
     let leads = |link: &&serde_json::Value| {
