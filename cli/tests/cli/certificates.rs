@@ -216,6 +216,7 @@ fn parts_know_each_other_and_users_do_what_their_certificates_allow() {
 
     let stranger = parts.sandbox.run(&["group", "list", "--server", &parts.tic]);
     stranger.refused(2, "it ended the unencrypted connection");
+    stranger.refused(2, "hint: if it uses TLS, give --certificates");
     parts.sandbox.ok(&["certs", "authority", "--out", "other"]);
     let arguments = ["certs", "issue", "--authority", "other", "--identity", "admin/eve"];
     parts.sandbox.ok(&[&arguments[..], &["--out", "eve"]].concat());

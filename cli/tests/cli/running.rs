@@ -20,6 +20,8 @@ mod idle;
 mod maintenance;
 #[path = "running/older_records.rs"]
 mod older_records;
+#[path = "running/ready.rs"]
+mod ready;
 #[path = "running/recording.rs"]
 mod recording;
 #[path = "running/replies.rs"]
@@ -64,10 +66,10 @@ impl Up {
         let mut log = String::new();
         let address = loop {
             let line = lines.next().unwrap_or_else(|| panic!("it ended: {log}")).expect("text");
+            log = log + &line + "\n";
             if let Some(rest) = line.strip_prefix("fabricast: all services at ") {
                 break rest.split(' ').next().unwrap_or_default().to_owned();
             }
-            log = log + &line + "\n";
         };
         // Somebody has to read on, or the process would block on a full pipe.
         let rest = move || lines.map_while(Result::ok).fold(log, |log, line| log + &line + "\n");

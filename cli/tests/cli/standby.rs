@@ -229,6 +229,15 @@ fn the_address_of_the_tic_is_enough_for_calls_of_every_part() {
     let two = format!("127.0.0.1:1,{}", parts.tic);
     parts.wait(&["node", "show", "node001", "--memberships", "--server", &two], |_| true);
     with_tic(&["group", "send", "group", "--node", "node001"]);
+    let versions = with_tic(&["version"]);
+    let told = versions["parts"].as_array().expect("a list");
+    for role in ["tic", "router", "switch-agent", "fabric", "operating-agent"] {
+        let of_role: Vec<&Value> = told.iter().filter(|part| part["roles"][0] == role).collect();
+        assert!(!of_role.is_empty(), "{role}: {versions}");
+        for part in of_role {
+            assert_eq!(part["version"], env!("CARGO_PKG_VERSION"), "{versions}");
+        }
+    }
     with_tic(&["fabric", "fail", "--endpoint", "node002 HCA-1"]);
 
     // A failed part of the fabric is an event, and a problem.
