@@ -58,6 +58,41 @@ fn replies_name_their_subject_in_tables_and_in_json() {
     }
 }
 
+/// Commands that show a state, as people see them on a terminal of 80 columns.
+const STATES: [&[&str]; 8] = [
+    &["node", "list"],
+    &["group", "list"],
+    &["group", "show", "rows/0"],
+    &["switch", "list"],
+    &["job", "list"],
+    &["route", "explain", "--group", "rows/0"],
+    &["route", "status"],
+    &["status"],
+];
+
+#[test]
+fn states_fit_a_terminal_of_80_columns() {
+    let up = Up::start();
+    for node in ["node001", "node030", "gpu042"] {
+        up.ok(&["group", "join", "rows/0", "--node", node]);
+    }
+    up.routed("rows/0", 3);
+    up.ok(&["job", "allocate", "climate/ensemble-2026", "--nodes", "30"]);
+    up.ok(&["node", "drain", "node003"]);
+    let shown = |words: &[&str], columns: &str| {
+        let mut command = up.sandbox.command(&up.arguments(words));
+        let output = command.env("COLUMNS", columns).output().expect("the binary starts");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let longest = |text: &str| text.lines().map(|line| line.chars().count()).max();
+    for words in STATES {
+        let text = shown(words, "80");
+        assert!(longest(&text).is_some_and(|length| length <= 80), "{words:?}: {text}");
+    }
+    let wide = shown(STATES[0], "400");
+    assert!(longest(&wide) > Some(80), "it would not fit by itself: {wide}");
+}
+
 #[test]
 fn ports_without_a_packet_or_a_cable_are_listed_if_asked_for() {
     let up = Up::start();
