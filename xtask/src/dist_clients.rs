@@ -2,7 +2,7 @@
 //! it, that library, and the crates of the Rust client.
 //!
 //! Everything is in `target/dist-clients`. The wheel is tried in an environment of its own before
-//! it counts.
+//! it counts, and a program is compiled from the crates as they are packed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,12 +28,15 @@ const CRATES: [&str; 9] = [
     "fabricast-wire",
     "fabricast-client",
 ];
+/// A program that uses the Rust client.
+const PROGRAM: &str = "fn main() {\n    let _client: Option<fabricast_client::Client> = None;\n}\n";
 
 /// Makes all packages; returns their paths.
 ///
 /// # Errors
 ///
-/// A build that fails, a package that cannot be written, or a wheel that does not work.
+/// A build that fails, a package that cannot be written, a wheel that does not work, or crates that
+/// cannot be compiled without the repository.
 pub(crate) fn run(root: &Path) -> Result<Vec<PathBuf>> {
     python::set_up(root).map_err(anyhow::Error::msg)?;
     let to = root.join(FOLDER);
@@ -46,7 +49,9 @@ pub(crate) fn run(root: &Path) -> Result<Vec<PathBuf>> {
     try_wheel(&wheel)?;
     let mut packages = vec![wheel];
     packages.extend(library);
-    packages.extend(crates(root, &to)?);
+    let crates = crates(root, &to)?;
+    try_crates(root, &to, &crates)?;
+    packages.extend(crates);
     Ok(packages)
 }
 
@@ -106,6 +111,38 @@ fn crates(root: &Path, to: &Path) -> Result<Vec<PathBuf>> {
     Ok(packages)
 }
 
+/// Compiles a program that uses the client, from the packed crates and from nothing else of the
+/// repository: what cargo has left out of a package, or only finds here, fails.
+fn try_crates(root: &Path, to: &Path, crates: &[PathBuf]) -> Result<()> {
+    // Outside of the repository, of whose workspace cargo would take it for a part.
+    let folder = tempfile::tempdir().context("make a folder")?;
+    for packed in crates {
+        let mut unpack = Command::new("tar");
+        unpack.args(["--extract", "--gzip", "--file"]).arg(packed);
+        succeed(unpack.arg("--directory").arg(folder.path()))?;
+    }
+    fs::create_dir(folder.path().join("src")).context("make the program")?;
+    fs::write(folder.path().join("src/main.rs"), PROGRAM).context("write the program")?;
+    fs::write(folder.path().join("Cargo.toml"), manifest()).context("write its manifest")?;
+    // With it all other crates have versions that are on this machine.
+    fs::copy(root.join("Cargo.lock"), folder.path().join("Cargo.lock")).context("Cargo.lock")?;
+    let target = to.join("try");
+    let mut check = outside("cargo", folder.path());
+    succeed(check.args(["check", "--quiet", "--offline"]).env("CARGO_TARGET_DIR", &target))?;
+    fs::remove_dir_all(&target).context("remove what cargo needed")
+}
+
+/// Manifest of the program, which has our crates from the folders that they are unpacked to.
+fn manifest() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let places = CRATES.map(|name| format!("{name} = {{ path = \"{name}-{version}\" }}\n"));
+    format!(
+        "[package]\nname = \"program\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
+         [dependencies]\nfabricast-client = \"{version}\"\n\n[patch.crates-io]\n{}",
+        places.concat()
+    )
+}
+
 fn succeed(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("start {command:?}"))?;
     if !status.success() {
@@ -119,6 +156,17 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn the_program_has_every_crate_from_its_package() {
+        let manifest: toml::Table = toml::from_str(&manifest()).unwrap();
+        let places = manifest["patch"]["crates-io"].as_table().unwrap();
+        assert_eq!(places.len(), CRATES.len());
+        for name in CRATES {
+            let place = places[name]["path"].as_str().unwrap();
+            assert_eq!(place, format!("{name}-{}", env!("CARGO_PKG_VERSION")));
+        }
+    }
 
     #[test]
     fn every_crate_comes_after_those_that_it_uses() {

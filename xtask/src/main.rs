@@ -111,7 +111,7 @@ usage: cargo xtask <verb>
                     pkg-config file, and manual pages made from the header
   dist-clients      make packages of what programs link or load, in target/dist-clients: a wheel of the Python
                     package with the C library in it, which is tried in a new environment, that library with its
-                    header, and the crates of the Rust client
+                    header, and the crates of the Rust client, of which a program is compiled
   install-openmpi --prefix DIR
                     the same, and the component of Open MPI, built with its mpicc (docs/open-mpi.md); left out
                     aloud where there is none
