@@ -5,7 +5,7 @@
 
 mod api;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -30,6 +30,9 @@ no-section-label = true
 [output.html.fold]
 enable = true
 "#;
+
+/// The files of the site, each with its anchors; those that are no pages have none.
+type Targets = BTreeMap<PathBuf, BTreeSet<String>>;
 
 /// Makes the site below `target/site/book`. `false` if a link leads nowhere.
 ///
@@ -69,8 +72,14 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     fs::write(folder.join("book.toml"), BOOK)?;
 
     let mut wrong = unlisted(&files, &summary);
+    let mut pages = BTreeMap::new();
     for file in files.iter().filter(|file| file.extension().is_some_and(|kind| kind == "md")) {
-        wrong.extend(broken_links(file, &fs::read_to_string(source.join(file))?, &files));
+        pages.insert(file, fs::read_to_string(source.join(file))?);
+    }
+    let anchors_of = |file: &PathBuf| anchors(pages.get(file).map_or("", String::as_str));
+    let targets: Targets = files.iter().map(|file| (file.clone(), anchors_of(file))).collect();
+    for (file, text) in &pages {
+        wrong.extend(broken_links(file, text, &targets));
     }
     for line in &wrong {
         println!("{line}");
@@ -166,32 +175,71 @@ fn unlisted(files: &BTreeSet<PathBuf>, summary: &str) -> Vec<String> {
     missing.map(|file| format!("{SUMMARY}: {} is not in it", file.display())).collect()
 }
 
-/// Links of a page that lead to no file of the site.
-fn broken_links(page: &Path, text: &str, files: &BTreeSet<PathBuf>) -> Vec<String> {
+/// Links of a page that lead to no file of the site, or to no section of a page.
+fn broken_links(page: &Path, text: &str, targets: &Targets) -> Vec<String> {
     let mut broken = Vec::new();
-    let mut is_code = false;
-    for (number, line) in (1..).zip(text.lines()) {
-        if line.trim_start().starts_with("```") {
-            is_code = !is_code;
-        }
+    for (number, line) in prose(text) {
         // Links do not stand between backticks, where every second part is.
-        let prose: String =
-            if is_code { String::new() } else { line.split('`').step_by(2).collect() };
-        for rest in prose.split("](").skip(1) {
-            let link = rest.split([')', '#', ' ']).next().unwrap_or_default();
-            if link.is_empty() || link.contains("://") {
+        let line: String = line.split('`').step_by(2).collect();
+        for rest in line.split("](").skip(1) {
+            let link = rest.split([')', ' ']).next().unwrap_or_default();
+            if link.contains("://") {
                 continue;
             }
-            let from = page.parent().unwrap_or(Path::new(""));
-            let to = normal(&from.join(link));
-            let exists =
-                to.is_some_and(|to| files.contains(&to) || files.contains(&to.join("README.md")));
-            if !exists {
-                broken.push(format!("{}:{number}: {link} is not in the site", page.display()));
+            if let Some(wrong) = wrong_link(page, link, targets) {
+                broken.push(format!("{}:{number}: {wrong}", page.display()));
             }
         }
     }
     broken
+}
+
+/// Says what is wrong with a link of a page, if something is.
+fn wrong_link(page: &Path, link: &str, targets: &Targets) -> Option<String> {
+    let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let to = match path {
+        "" => Some(page.to_owned()),
+        path => normal(&page.parent().unwrap_or(Path::new("")).join(path)),
+    };
+    let found = to.and_then(|to| targets.get(&to).or_else(|| targets.get(&to.join("README.md"))));
+    match found {
+        None => Some(format!("{path} is not in the site")),
+        Some(anchors) if anchor.is_empty() || anchors.contains(anchor) => None,
+        Some(_) => Some(format!("{link} is no section")),
+    }
+}
+
+/// Lines outside of blocks of code, with their numbers.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_code = false;
+    (1..).zip(text.lines()).filter(move |(_, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    })
+}
+
+/// Anchors of the headings of a page. Of headings with one text, the second gets `-1`.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    let mut found = BTreeSet::new();
+    for (_, line) in prose(text) {
+        let heading = line.trim_start_matches('#');
+        if heading.len() == line.len() || !heading.starts_with(' ') {
+            continue;
+        }
+        let name = anchor(heading.trim());
+        let count = counts.entry(name.clone()).or_default();
+        found.insert(if *count == 0 { name } else { format!("{name}-{count}") });
+        *count += 1;
+    }
+    found
+}
+
+/// The anchor of a heading without links, as GitHub and mdBook make it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
 }
 
 fn has_search(book: &Path) -> Result<bool> {
@@ -220,14 +268,30 @@ mod tests {
 
     #[test]
     fn links_that_lead_nowhere_are_found_with_their_lines() {
-        let files = set(&["docs/a.md", "docs/x/README.md", "README.md"]);
+        let names = ["docs/a.md", "docs/x/README.md", "README.md"];
+        let targets: Targets =
+            names.iter().map(|name| (PathBuf::from(name), anchors("# Here\n"))).collect();
         let page = Path::new("docs/a.md");
-        let good = "[r](../README.md) [x](x) [w](https://w.example) [h](#here) `[c](d.md)`\n";
-        assert_eq!(broken_links(page, good, &files), Vec::<String>::new());
-        let bad = "\n[b](b.md#c) [o](../../o.md)\n```sh\n[z](z.md)\n```\n";
-        let wanted =
-            ["docs/a.md:2: b.md is not in the site", "docs/a.md:2: ../../o.md is not in the site"];
-        assert_eq!(broken_links(page, bad, &files), wanted);
+        let good =
+            "[r](../README.md#here) [x](x) [w](https://w.example#w) [h](#here) `[c](d.md)`\n";
+        assert_eq!(broken_links(page, good, &targets), Vec::<String>::new());
+        let bad =
+            "\n[b](b.md#c) [o](../../o.md)\n```sh\n[z](z.md)\n```\n[x](x#there) [t](#there)\n";
+        let wanted = [
+            "docs/a.md:2: b.md is not in the site",
+            "docs/a.md:2: ../../o.md is not in the site",
+            "docs/a.md:6: x#there is no section",
+            "docs/a.md:6: #there is no section",
+        ];
+        assert_eq!(broken_links(page, bad, &targets), wanted);
+    }
+
+    #[test]
+    fn anchors_are_those_of_headings_outside_of_code() {
+        let page =
+            "# A page\n\n## `-w`, or *watch*\n```sh\n# a comment\n```\n#tag\n### A_b\n## A page\n";
+        let wanted = ["-w-or-watch", "a-page", "a-page-1", "a_b"];
+        assert_eq!(anchors(page).iter().map(String::as_str).collect::<Vec<_>>(), wanted);
     }
 
     #[test]

@@ -17,18 +17,13 @@ fn values<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
     text.lines().filter_map(|line| line.trim_start().strip_prefix(key)).collect()
 }
 
-/// The anchor of a heading, as GitHub and mdBook make it.
-fn anchor(heading: &str) -> String {
-    let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-    kept.collect::<String>().to_lowercase().replace(' ', "-")
-}
-
-/// Anchors of the sections of a page of the site, which keeps the paths of the repository.
+/// Anchors of the sections of a page of the site, which keeps the paths of the repository. Their
+/// headings are names of alerts: one word.
 fn anchors(url_path: &str) -> BTreeSet<String> {
     let page = url_path.strip_suffix(".html").expect("pages end so").to_owned() + ".md";
     let entry = page.strip_prefix("docs/").expect("the folder of the contents");
     assert!(read("docs/SUMMARY.md").contains(&format!("]({entry})")), "no page {page} in the site");
-    read(&page).lines().filter_map(|line| line.strip_prefix("## ")).map(anchor).collect()
+    read(&page).lines().filter_map(|line| line.strip_prefix("## ")).map(str::to_lowercase).collect()
 }
 
 #[test]
@@ -41,7 +36,7 @@ fn every_alert_leads_to_its_section_of_the_site() {
     for (name, url) in names.iter().zip(&urls) {
         let path = url.strip_prefix("https://fabricast.example/").expect("the address to replace");
         let (page, section) = path.split_once('#').expect("a section");
-        assert_eq!(section, anchor(name));
+        assert_eq!(section, name.to_lowercase());
         linked.entry(page).or_default().insert(section.to_owned());
     }
     for (page, sections) in linked {
