@@ -1914,6 +1914,11 @@ pub struct Member {
     /// Output only. Incarnation of the node.
     #[prost(uint64, tag = "7")]
     pub incarnation: u64,
+    /// Output only. Word of the TIC for what one agent tells another, passed on as it is: of a group
+    /// to its agent, and from there with a position, for the member's node; of a join, and from there
+    /// with a registration, for the node of the group agent.
+    #[prost(fixed64, optional, tag = "8")]
+    pub voucher: ::core::option::Option<u64>,
 }
 /// State of a group in the hardware.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5067,6 +5072,10 @@ pub struct RegisterNodeRequest {
     /// at most a day beyond the TIC's clock.
     #[prost(uint64, tag = "2")]
     pub start_id: u64,
+    /// Optional. Key of this start, 16 random bytes that the TIC gives nobody: with it the TIC vouches
+    /// to this node for what others tell it. Without one the node asks the TIC instead.
+    #[prost(bytes = "vec", tag = "3")]
+    pub voucher_key: ::prost::alloc::vec::Vec<u8>,
 }
 /// Response of RegisterNode.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5263,6 +5272,10 @@ pub struct GetGroupRequest {
     /// still the newest.
     #[prost(uint64, tag = "5")]
     pub unless_members_revision: u64,
+    /// Optional. Members with the vouchers for their nodes; only for the operating agent of the node
+    /// that hosts the group agent.
+    #[prost(bool, tag = "6")]
+    pub with_vouchers: bool,
 }
 /// Response of GetGroup.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -8146,7 +8159,7 @@ pub struct Enrolment {
     /// The group's address on the fabric.
     #[prost(uint32, tag = "2")]
     pub mgid: u32,
-    /// The member.
+    /// The member, with the voucher for its node.
     #[prost(message, optional, tag = "3")]
     pub member: ::core::option::Option<Member>,
     /// Node of the group's agent.
@@ -8184,7 +8197,7 @@ pub struct RegisterMemberRequest {
     /// Required. Epoch of the agent as the TIC told it.
     #[prost(uint64, tag = "3")]
     pub epoch: u64,
-    /// Required. The member, with the PN the TIC allotted.
+    /// Required. The member, with the PN that the TIC allotted and its voucher.
     #[prost(message, optional, tag = "4")]
     pub member: ::core::option::Option<Member>,
 }
@@ -8462,7 +8475,8 @@ pub mod group_agent_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// A new member makes itself known; the answer is its place in the tree.
+        /// A new member makes itself known; the answer is its place in the tree. Without a voucher, one
+        /// that the agent has not heard of is NOT_A_MEMBER; it gets its place once the TIC has told of it.
         /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH, NOT_FOUND / NOT_A_MEMBER,
         /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
         pub async fn register_member(
@@ -8635,7 +8649,8 @@ pub mod group_agent_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with GroupAgentServiceServer.
     #[async_trait]
     pub trait GroupAgentService: std::marker::Send + std::marker::Sync + 'static {
-        /// A new member makes itself known; the answer is its place in the tree.
+        /// A new member makes itself known; the answer is its place in the tree. Without a voucher, one
+        /// that the agent has not heard of is NOT_A_MEMBER; it gets its place once the TIC has told of it.
         /// Errors: NOT_FOUND / NOT_HOSTED_HERE, ABORTED / STALE_EPOCH, NOT_FOUND / NOT_A_MEMBER,
         /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / FIELD_MISSING.
         async fn register_member(

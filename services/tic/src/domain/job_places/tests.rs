@@ -35,6 +35,7 @@ fn directory(graph: &Graph) -> Directory {
         state: NodeState::Up,
         flaps: None,
         drained: false,
+        voucher_key: None,
     };
     let mut directory = Directory::new(Limits::default());
     directory.apply(&Change::NodePut(node));
