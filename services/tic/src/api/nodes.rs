@@ -1,9 +1,10 @@
 //! Answers about nodes: their records, and what the watch knows of them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fabricast_groups::command::RegisterNode;
-use fabricast_groups::directory::Directory;
+use fabricast_groups::directory::{Directory, HostedGroup, Verdict};
 use fabricast_groups::ids::Incarnation;
 use fabricast_groups::names::NodeName;
 use fabricast_groups::record::{MemberRecord, NodeRecord, NodeState};
@@ -23,6 +24,43 @@ use crate::writer::queue::WriterQueue;
 
 /// Most memberships in one answer.
 const MEMBERSHIPS: usize = 1_000;
+/// Groups, about, that status reports are compared with at a time.
+const COMPARED: usize = 4_096;
+
+/// Status report of a node: its incarnation, and the groups whose agents it hosts.
+pub(crate) type NodeReport = (NodeName, Incarnation, Vec<HostedGroup>);
+
+/// Refuses two reports of one node: each costs all groups that the node hosts.
+pub(crate) fn check_once(reports: &[NodeReport]) -> Result<(), Status> {
+    let mut seen = BTreeSet::new();
+    match reports.iter().map(|(node, ..)| node).find(|node| !seen.insert(*node)) {
+        None => Ok(()),
+        Some(node) => {
+            let text = format!("statuses.node: '{node}' is named twice");
+            Err(Reason::NameInvalid.status(text, &[("node", node.as_str())]))
+        }
+    }
+}
+
+/// Compares reports with the records, some at a time, so that changes do not wait for all of them.
+///
+/// - Returns one verdict for each report, in their order.
+pub(crate) fn verdicts(records: &Records, reports: &[NodeReport]) -> Vec<Verdict> {
+    let mut verdicts = Vec::with_capacity(reports.len());
+    while verdicts.len() < reports.len() {
+        records.read(|directory| {
+            let mut compared = 0;
+            for (node, incarnation, groups) in &reports[verdicts.len()..] {
+                compared += 1 + groups.len() + directory.hosted_groups(node);
+                verdicts.push(directory.verdict(node, *incarnation, groups));
+                if compared >= COMPARED {
+                    break;
+                }
+            }
+        });
+    }
+    verdicts
+}
 
 /// A node as a message, with its last contact.
 pub(crate) fn wire_node(node: &NodeRecord, contacts: &Contacts, now: Moment) -> v1::Node {

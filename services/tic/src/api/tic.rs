@@ -341,12 +341,8 @@ impl v1::tic_service_server::TicService for Tic {
         let nexts: Vec<Duration> = nexts.collect();
         let statuses = statuses.iter().map(decode_group_agent_status);
         let statuses: Vec<_> = statuses.collect::<Result<_, _>>()?;
-        let verdicts: Vec<_> = self.records.read(|directory: &Directory| {
-            let verdict = |(node, incarnation, groups): &(NodeName, Incarnation, Vec<_>)| {
-                directory.verdict(node, *incarnation, groups)
-            };
-            statuses.iter().map(verdict).collect()
-        });
+        nodes::check_once(&statuses)?;
+        let verdicts = nodes::verdicts(&self.records, &statuses);
         let heard = statuses.iter().zip(nexts).zip(&verdicts);
         let heard = heard.filter(|(_, verdict)| !verdict.expelled);
         let heard =

@@ -333,6 +333,51 @@ async fn hosts_are_told_which_groups_to_fetch_and_which_to_drop() {
 }
 
 #[tokio::test]
+async fn a_long_report_of_several_nodes_is_answered_for_each_in_its_order() {
+    let tic = Tic::start(patient(NEVER, LONG)).await;
+    for node in 0..4 {
+        tic.register(node).await;
+    }
+    tic.join("a", 2, "p").await;
+    let gn = tic.group("a").await.unwrap().gn;
+    // Numbers of groups that are compared in one piece, or just more.
+    let gone = |count: u64| -> Vec<v1::HostedGroup> {
+        (1..=count).map(|n| v1::HostedGroup { gn: gn + n, epoch: 1, known_revision: 1 }).collect()
+    };
+    let counts = [4_095, 4_096, 0, 5_000];
+    let statuses = (0..).zip(counts).map(|(n, count)| status(&format!("n{n}"), &gone(count)));
+    let verdicts = report_agents(&tic, statuses.collect()).await;
+    for (n, count) in (0..).zip(counts) {
+        let v1::GroupAgentVerdict { node, refresh_gns, drop_gns, .. } = &verdicts[n];
+        assert_eq!((node, drop_gns.len() as u64), (&format!("n{n}"), count));
+        assert_eq!(*refresh_gns == [gn], n == 2, "{node}: {refresh_gns:?}");
+    }
+    assert_eq!(verdicts.len(), counts.len());
+}
+
+/// Each status of a node costs all groups that it hosts.
+#[tokio::test]
+async fn a_node_that_is_reported_twice_is_refused() {
+    let tic = Tic::start(patient(NEVER, LONG)).await;
+    tic.register(0).await;
+    tic.register(1).await;
+    let many = (0..2_000).map(|n| batches::group(&format!("g{n}"), &[0])).collect();
+    let (_, formed) = batches::form(&tic, vec![batches::request("first", many)]).await;
+    formed.unwrap();
+    for statuses in [
+        vec![status("n0", &[]), status("n1", &[]), status("n0", &[])],
+        vec![status("n0", &[]); 50_000],
+    ] {
+        let request = v1::ReportGroupAgentsRequest { statuses };
+        let refused = tic.client.clone().report_group_agents(request).await.unwrap_err();
+        assert_eq!(reason(&refused), "NAME_INVALID", "{refused}");
+        assert!(refused.message().contains("'n0' is named twice"), "{refused}");
+    }
+    let verdicts = report_agents(&tic, vec![status("n1", &[]), status("n0", &[])]).await;
+    assert_eq!(verdicts[1].refresh_gns.len(), 2_000);
+}
+
+#[tokio::test]
 async fn hosts_that_report_are_not_probed() {
     let tic = Tic::start(patient(Duration::from_millis(1_500), LONG)).await;
     let mut host = Host::start();
