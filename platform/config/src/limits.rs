@@ -32,7 +32,8 @@ pub struct RawLimits {
     pub connections: u32,
     /// Bytes of requests that a client may have open: arriving, or not answered yet; at least
     /// 67108864, the longest message. A message that takes more than four times its length in
-    /// memory counts as a quarter of that. Default 268435456.
+    /// memory counts as a quarter of that. While a client has as many bytes of answers that it has
+    /// not taken, its next calls wait. Default 268435456.
     pub client_request_bytes: u64,
     /// The same of all clients, at least as many. Default 2147483648. Beyond, clients with up to
     /// 4 MiB are still served. Decoded, a message takes more (docs/security.md).

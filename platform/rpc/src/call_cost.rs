@@ -10,13 +10,13 @@
 //! A long message is decoded and checked outside of the runtime's workers, and one of a client at a
 //! time, as is work in [`CallCost::turn`]. So a client occupies a worker for a short time only.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -27,6 +27,7 @@ use tonic::body::Body;
 use tonic::codegen::Bytes;
 use tracing::debug;
 
+use crate::answer_bytes::HeldAnswer;
 use crate::client_limiter::ClientUsage;
 
 /// Cost of a byte that arrives or is sent: encryption, HTTP/2 and copies.
@@ -84,6 +85,19 @@ impl CallCost {
     /// Charges bytes that arrived or are sent.
     pub(crate) fn charge_bytes(&self, count: usize) {
         self.charge(BYTE * u32::try_from(count).unwrap_or(u32::MAX));
+    }
+
+    /// Waits until the client may have one more answer, for calls that make a long one after they
+    /// have waited for something else.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED` / `TOO_MANY_REQUEST_BYTES` if it does not take those it has.
+    pub async fn room_for_answer(&self) -> Result<(), Status> {
+        match &self.0 {
+            Some(usage) => usage.room_for_answer().await,
+            None => Ok(()),
+        }
     }
 
     /// Permission for short work on a thread of its own, which waits for nothing.
@@ -238,13 +252,33 @@ pub(crate) struct ChargedBody<K> {
     /// It lasts as long as its client: its bytes are not charged, and it never waits.
     is_lasting: bool,
     pause: Option<BoxFuture<()>>,
+    /// The answer of a call that has one, once it is encoded.
+    answer: Option<HeldAnswer>,
+    /// A first frame that is no answer.
+    first: Option<Result<Frame<Bytes>, Status>>,
     /// Lives as long as the response.
     _kept: K,
 }
 
 impl<K> ChargedBody<K> {
     pub(crate) fn new(body: Body, work: CallWork, is_lasting: bool, kept: K) -> Self {
-        Self { body, work, is_lasting, pause: None, _kept: kept }
+        Self { body, work, is_lasting, pause: None, answer: None, first: None, _kept: kept }
+    }
+
+    /// Encodes the answer of a call that has one now, so that its length counts until it is taken.
+    pub(crate) async fn hold_answer(&mut self) {
+        let Some(usage) = self.work.cost.0.clone().filter(|_| !self.body.is_end_stream()) else {
+            return;
+        };
+        let Self { body, work, .. } = &mut *self;
+        let frame = poll_fn(|context| work.poll(|| Pin::new(&mut *body).poll_frame(context))).await;
+        match frame {
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) => self.answer = Some(HeldAnswer::new(Arc::clone(&usage.answers), data)),
+                Err(trailers) => self.first = Some(Ok(trailers)),
+            },
+            other => self.first = other,
+        }
     }
 
     /// Waits while the client is in debt.
@@ -271,7 +305,14 @@ impl<K: Unpin> http_body::Body for ChargedBody<K> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         ready!(self.poll_pause(context));
-        let Self { body, work, is_lasting, .. } = &mut *self;
+        let Self { body, work, is_lasting, answer, first, .. } = &mut *self;
+        if let Some(first) = first.take() {
+            return Poll::Ready(Some(first));
+        }
+        if let Some(piece) = answer.as_ref().and_then(HeldAnswer::next_piece) {
+            work.cost.charge_bytes(piece.as_ref().map_or(0, Bytes::len));
+            return Poll::Ready(Some(piece.map(Frame::data)));
+        }
         let frame = work.poll(|| Pin::new(body).poll_frame(context));
         if let Poll::Ready(Some(Ok(frame))) = &frame
             && !*is_lasting
@@ -282,7 +323,9 @@ impl<K: Unpin> http_body::Body for ChargedBody<K> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.first.is_none()
+            && self.answer.as_ref().is_none_or(HeldAnswer::is_taken)
+            && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

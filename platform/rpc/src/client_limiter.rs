@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep};
 use tonic::Status;
 use tracing::info;
 
+use crate::answer_bytes::OpenAnswers;
 use crate::cost_budget::{CostBudget, MOST_DEBT};
 use crate::identity::Caller;
 use crate::limits::{Client, Limits, LiveLimits};
@@ -30,6 +31,8 @@ use fabricast_status::Reason;
 
 /// Delay that is asked of a client with too many open calls.
 const OPEN_CALLS_DELAY: Duration = Duration::from_millis(100);
+/// Delay that is asked of a client that does not take its answers.
+const ANSWERS_DELAY: Duration = Duration::from_secs(1);
 /// Interval between log lines about one client's refused calls.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// The table of clients is swept when it has twice as many entries as after the last sweep, and at
@@ -48,6 +51,8 @@ pub(crate) struct ClientLimiter {
     connections: Arc<AtomicU32>,
     /// Bytes of requests of all clients.
     request_bytes: Arc<AtomicU64>,
+    /// Bytes of answers that clients have not taken.
+    answer_bytes: Arc<AtomicU64>,
     clients: Mutex<Clients>,
 }
 
@@ -82,6 +87,7 @@ pub(crate) struct ClientUsage {
     /// Bytes of requests of this client, and of all.
     pub(crate) request_bytes: AtomicU64,
     pub(crate) all_request_bytes: Arc<AtomicU64>,
+    pub(crate) answers: Arc<OpenAnswers>,
     /// Written only while the table of clients is locked.
     connections: AtomicU32,
 }
@@ -172,8 +178,14 @@ impl ClientLimiter {
         let clients = Mutex::new(Clients { usage: HashMap::new(), sweep_at: SWEEP_THRESHOLD });
         // A quarter is left for the store, calls to other parts and the listener itself.
         let files = open_files::limit().map_or(u32::MAX, |files| files / 4 * 3);
-        let (connections, request_bytes) = (Arc::default(), Arc::default());
-        Arc::new(Self { limits: limits.into(), files, connections, request_bytes, clients })
+        Arc::new(Self {
+            limits: limits.into(),
+            files,
+            connections: Arc::default(),
+            request_bytes: Arc::default(),
+            answer_bytes: Arc::default(),
+            clients,
+        })
     }
 
     /// Counts in a connection whose client is not known yet; `None` if the server has too many.
@@ -217,6 +229,7 @@ impl ClientLimiter {
                 open_calls: AtomicU32::new(0),
                 request_bytes: AtomicU64::new(0),
                 all_request_bytes: Arc::clone(&self.request_bytes),
+                answers: Arc::new(OpenAnswers::new(Arc::clone(&self.answer_bytes))),
                 connections: AtomicU32::new(0),
             })
         });
@@ -283,6 +296,22 @@ impl ClientUsage {
         while let Some((_, wait)) = self.debt() {
             sleep(wait).await;
         }
+    }
+
+    /// Waits until the client may have one more answer.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED` / `TOO_MANY_REQUEST_BYTES` if it does not take those it has.
+    pub(crate) async fn room_for_answer(&self) -> Result<(), Status> {
+        if self.answers.has_room(&self.limits())
+            || self.answers.wait_for_room(|| self.limits()).await
+        {
+            return Ok(());
+        }
+        self.record_refusal("-", "answer_bytes");
+        let text = format!("{} has too many bytes of answers that it does not take", self.client);
+        Err(Reason::TooManyRequestBytes.status_after(text, ANSWERS_DELAY))
     }
 
     /// Takes one call from the bucket.

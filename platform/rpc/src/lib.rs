@@ -10,11 +10,13 @@
 //!   client; `access.rs` is the table of calls that each role may make. [`ExternalTls`] connects to
 //!   servers of other programs.
 //! - [`Limits`] bound the calls and connections of each client, and the processor time that it
-//!   uses, which [`CallCost`] charges; `message_bounds.rs` bounds the memory of a request.
+//!   uses, which [`CallCost`] charges; `message_bounds.rs` bounds the memory of a request, and
+//!   `answer_bytes.rs` that of answers which are not taken.
 
 mod accept;
 mod access;
 mod administration;
+mod answer_bytes;
 mod authority;
 mod browser_tls;
 mod call_cost;

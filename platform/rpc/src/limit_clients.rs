@@ -8,7 +8,7 @@ use tonic::body::Body;
 use crate::access::access_of;
 use crate::call_cost::{CallCost, CallWork, ChargedBody, ChargedCall};
 use crate::client_limiter::{ConnectionInfo, LimitExceeded};
-use crate::message_bounds::has_request_stream;
+use crate::message_bounds::{has_request_stream, is_unary};
 use crate::middleware::{InnerService, Middleware};
 use crate::request_bytes::RequestBytes;
 
@@ -51,15 +51,25 @@ impl Middleware for LimitClients {
                 let cost = CallCost::of(Arc::clone(&usage));
                 cost.charge_call();
                 usage.pace().await;
+                let is_unary = is_unary(request.uri().path());
+                // The end of the request waits, too, but keeps one of the calls of all clients.
+                if is_unary && let Err(refused) = usage.room_for_answer().await {
+                    return Ok(refused.into_http());
+                }
                 let bytes = Arc::new(RequestBytes::new(usage, service));
                 let work = CallWork::new(cost, service);
                 request.extensions_mut().insert(Arc::clone(&bytes));
                 request.extensions_mut().insert(work.clone());
                 let is_lasting = has_request_stream(request.uri().path());
                 let response = ChargedCall::new(inner.call(request), work.clone()).await?;
+                let (head, body) = response.into_parts();
                 // The call is open until its response has been sent or given up.
                 let kept = (open, bytes, on_connection);
-                Ok(response.map(|body| Body::new(ChargedBody::new(body, work, is_lasting, kept))))
+                let mut body = ChargedBody::new(body, work, is_lasting, kept);
+                if is_unary {
+                    body.hold_answer().await;
+                }
+                Ok(Response::from_parts(head, Body::new(body)))
             }
             Err(LimitExceeded { limit, status }) => {
                 usage.record_refusal(service, limit);

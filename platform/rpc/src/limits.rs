@@ -13,6 +13,10 @@ use parking_lot::RwLock;
 
 use crate::identity::{Caller, Identity};
 
+/// Bytes of requests, and of answers, that a client may always have, however many others have: a
+/// message of most calls.
+pub(crate) const ALWAYS: u64 = 4 << 20;
+
 /// Limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -28,7 +32,8 @@ pub struct Limits {
     pub client_connections: u32,
     /// Connections of all clients, at least 1.
     pub connections: u32,
-    /// Bytes of requests that a client may have open: arriving, or not answered yet.
+    /// Bytes of requests that a client may have open: arriving, or not answered yet. With as many
+    /// bytes of answers that it has not taken, its next calls wait.
     pub client_request_bytes: u64,
     /// Bytes of requests that all clients may have open. Beyond, those with up to 4 MiB are still
     /// served.

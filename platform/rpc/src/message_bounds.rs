@@ -42,6 +42,12 @@ pub(crate) fn has_request_stream(path: &str) -> bool {
     MESSAGES.requests.get(path).is_some_and(|request| request.is_stream)
 }
 
+/// True if a call has one request and one answer.
+pub(crate) fn is_unary(path: &str) -> bool {
+    let is_unary = |request: &RequestType| !request.is_stream && !request.has_answer_stream;
+    MESSAGES.requests.get(path).is_some_and(is_unary)
+}
+
 /// Refuses requests that would take too much memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoundMessages;
@@ -57,13 +63,23 @@ impl Middleware for BoundMessages {
         else {
             return inner.call(request).await;
         };
+        let is_unary = is_unary(path);
         let scanner = Scanner::new(&MESSAGES, message, Bounds::of(path));
         let bytes = request.extensions().get().cloned();
         let work = request.extensions().get().cloned();
         let request = request.map(|body| {
             let frames = BodyStream::new(body);
-            let (deadline, end) = (None, None);
-            let body = BoundedBody { frames, scanner, is_stream, bytes, deadline, work, end };
+            let body = BoundedBody {
+                frames,
+                scanner,
+                is_stream,
+                is_unary,
+                bytes,
+                deadline: None,
+                work,
+                end: None,
+                room: None,
+            };
             Body::new(StreamBody::new(body))
         });
         inner.call(request).await
@@ -75,6 +91,7 @@ struct BoundedBody {
     frames: BodyStream<Body>,
     scanner: Scanner,
     is_stream: bool,
+    is_unary: bool,
     /// None outside of a server.
     bytes: Option<Arc<RequestBytes>>,
     /// End of the time for the message that is arriving.
@@ -83,6 +100,8 @@ struct BoundedBody {
     work: Option<CallWork>,
     /// The end of a long message, which waits to be decoded.
     end: Option<MessageEnd>,
+    /// Waits at the end of a request until its client has room for the answer.
+    room: Option<Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>>,
 }
 
 /// The last frame of a long message.
@@ -142,6 +161,23 @@ impl BoundedBody {
         Poll::Pending
     }
 
+    /// Ends a request once its client has room for the answer, which is made in the same poll. A
+    /// request can end long after its call has begun.
+    fn poll_room(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let Some(work) = self.work.as_ref().filter(|_| self.is_unary) else {
+            return Poll::Ready(None);
+        };
+        let cost = work.cost.clone();
+        let room =
+            self.room.get_or_insert_with(|| Box::pin(async move { cost.room_for_answer().await }));
+        let found = ready!(room.as_mut().poll(context));
+        self.room = None;
+        Poll::Ready(found.err().map(Err))
+    }
+
     fn hold(&self) -> Result<(), Status> {
         self.bytes.as_ref().map_or(Ok(()), |bytes| bytes.hold(self.scanner.held() as u64))
     }
@@ -164,13 +200,21 @@ impl Stream for BoundedBody {
         if let Some(frame) = ready!(self.poll_end(context)) {
             return Poll::Ready(Some(Ok(frame)));
         }
+        if self.room.is_some() {
+            return self.poll_room(context);
+        }
         match Pin::new(&mut self.frames).poll_next(context) {
+            // Requests have no trailers that anybody reads.
+            Poll::Ready(Some(Ok(frame))) if self.is_unary && frame.is_trailers() => {
+                self.poll_next(context)
+            }
             Poll::Ready(Some(Ok(frame))) => match self.take(frame) {
                 Ok(Some(frame)) => Poll::Ready(Some(Ok(frame))),
                 Ok(None) => self.poll_next(context),
                 Err(refused) => Poll::Ready(Some(Err(refused))),
             },
-            Poll::Ready(end) => Poll::Ready(end),
+            Poll::Ready(None) => self.poll_room(context),
+            Poll::Ready(Some(Err(failed))) => Poll::Ready(Some(Err(failed))),
             Poll::Pending => {
                 if let Err(refused) = self.forget_last() {
                     return Poll::Ready(Some(Err(refused)));

@@ -12,12 +12,11 @@ use std::time::Duration;
 use tonic::Status;
 
 use crate::client_limiter::ClientUsage;
+use crate::limits::ALWAYS;
 use fabricast_status::Reason;
 
 /// Time in which a message has to arrive once it has begun.
 pub(crate) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(120);
-/// Bytes that a client may always have, however many others have: a message of most calls.
-const ALWAYS: u64 = 4 << 20;
 /// Delay that is asked of a client with too many bytes.
 const DELAY: Duration = Duration::from_millis(100);
 

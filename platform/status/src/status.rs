@@ -220,7 +220,7 @@ reasons! {
     FabricUnavailable => Unavailable / "FABRIC_UNAVAILABLE",
     /// A part this call needs does not answer.
     PeerUnavailable => Unavailable / "PEER_UNAVAILABLE",
-    /// The reader of a stream was too slow.
+    /// The reader of a stream, or of an answer, was too slow.
     ReaderTooSlow => Unavailable / "READER_TOO_SLOW",
     /// The part is stopping.
     ShuttingDown => Unavailable / "SHUTTING_DOWN",
@@ -230,8 +230,8 @@ reasons! {
     RateLimited => ResourceExhausted / "RATE_LIMITED",
     /// The client has as many calls open as it may; the details say when to come again.
     TooManyOpenCalls => ResourceExhausted / "TOO_MANY_OPEN_CALLS",
-    /// The client, or all clients, have as many bytes of requests open as they may; the details say
-    /// when to come again.
+    /// The client, or all clients, have as many bytes of requests open as they may, or of answers
+    /// that were not taken; the details say when to come again.
     TooManyRequestBytes => ResourceExhausted / "TOO_MANY_REQUEST_BYTES",
     /// A message of the request has not arrived in time.
     RequestTooSlow => DeadlineExceeded / "REQUEST_TOO_SLOW",

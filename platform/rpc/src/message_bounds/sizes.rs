@@ -39,6 +39,8 @@ pub(super) struct RequestType {
     /// The message, by its index.
     pub(super) message: usize,
     pub(super) is_stream: bool,
+    /// The call has a stream of answers.
+    pub(super) has_answer_stream: bool,
     pub(super) fields: Fields,
 }
 
@@ -112,6 +114,7 @@ impl Messages {
             let request = RequestType {
                 message: numbers[input.full_name()],
                 is_stream: method.is_client_streaming(),
+                has_answer_stream: method.is_server_streaming(),
                 fields: Fields::of(&input),
             };
             (path, request)

@@ -102,8 +102,17 @@ async fn body(first: &'static [u8], second: &'static [u8]) -> Result<usize, Stat
     let body = Body::new(StreamBody::new(ReceiverStream::new(received)));
     let scanner = Scanner::new(&MESSAGES, request, Bounds::of(""));
     let frames = BodyStream::new(body);
-    let (is_stream, bytes, deadline, work, end) = (false, None, None, None, None);
-    let mut body = BoundedBody { frames, scanner, is_stream, bytes, deadline, work, end };
+    let mut body = BoundedBody {
+        frames,
+        scanner,
+        is_stream: false,
+        is_unary: true,
+        bytes: None,
+        deadline: None,
+        work: None,
+        end: None,
+        room: None,
+    };
     let mut count = 0;
     let all = async {
         while let Some(frame) = body.next().await {

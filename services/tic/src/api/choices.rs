@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fabricast_groups::ids::Gn;
 use fabricast_proto::v1;
-use fabricast_rpc::Caller;
+use fabricast_rpc::{CallCost, Caller};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::api::choice_report::{ReportContext, ReportReader};
@@ -50,6 +50,8 @@ impl v1::route_choice_service_server::RouteChoiceService for RouteChoices {
         let request = request.into_inner();
         let from = pages::read_gn(&request.page_token)?;
         let choices = self.store.read().await?;
+        // Very many calls may have waited.
+        CallCost::current().room_for_answer().await?;
         let texts = choices.texts();
         let text = |topic| texts.get(&topic);
         let choices = texts.range(Topic::Group(from)..).filter_map(|(topic, text)| match topic {

@@ -78,7 +78,11 @@ impl Tic {
     async fn readable(&self, allow_stale: bool) -> Result<(), Status> {
         match &self.stale_reads {
             None => Ok(()),
-            Some(reads) if allow_stale => Ok(reads.copy.refresh().await?),
+            Some(reads) if allow_stale => {
+                reads.copy.refresh().await?;
+                // Very many calls may have waited.
+                CallCost::current().room_for_answer().await
+            }
             Some(reads) => Err(reads.leader.not_leader().into()),
         }
     }
