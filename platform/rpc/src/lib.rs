@@ -74,6 +74,7 @@ pub use local_process::LocalProcess;
 pub use network::{Arriving, Connection, Network};
 pub use on_behalf::on_behalf_of;
 pub use peers::Peers;
+pub use request_bytes::CollectedBytes;
 pub use scheduled_clock::ScheduledClock;
 pub use security::Security;
 pub use server::{

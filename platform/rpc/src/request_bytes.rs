@@ -3,7 +3,7 @@
 //!
 //! A message of up to 64 MiB is collected before it is decoded. Without a bound, a client could
 //! begin thousands of them and end none. Of a stream, the message that arrives and the one before
-//! it count.
+//! it count, and what its call says that it has collected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,6 +68,29 @@ impl RequestBytes {
     fn give_back(&self, bytes: u64) {
         self.usage.request_bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.usage.all_request_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Bytes that a call collects of a stream of requests, until this is dropped.
+#[derive(Debug)]
+pub struct CollectedBytes(Option<RequestBytes>);
+
+impl CollectedBytes {
+    /// Of the call with these extensions; counts nothing outside of a server.
+    #[must_use]
+    pub fn of(extensions: &http::Extensions) -> Self {
+        let call = extensions.get::<Arc<RequestBytes>>();
+        Self(call.map(|call| RequestBytes::new(Arc::clone(&call.usage), call.service)))
+    }
+
+    /// Sets the bytes that the call has collected.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED` / `TOO_MANY_REQUEST_BYTES` if its client, or all clients, have more
+    /// than they may.
+    pub fn hold(&self, bytes: usize) -> Result<(), Status> {
+        self.0.as_ref().map_or(Ok(()), |own| own.hold(bytes as u64))
     }
 }
 

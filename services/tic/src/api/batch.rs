@@ -56,7 +56,7 @@ impl Batch {
     /// - `limit`: most memberships of a batch.
     pub(crate) async fn read(
         first: v1::FormGroupsRequest,
-        messages: &mut PacedMessages,
+        messages: &mut PacedMessages<v1::FormGroupsRequest>,
         graph: &Graph,
         limit: usize,
     ) -> Result<Self, Status> {

@@ -1,11 +1,11 @@
-//! Limits on batches: how many there are at one time, and how slowly their messages may come.
+//! Limits on batches: how many there are at one time, and how slowly their messages may come, as
+//! those of other streams that are collected.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fabricast_proto::v1;
 use fabricast_rpc::Reason;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -20,10 +20,12 @@ const BATCHES: usize = 4;
 const CLIENT_BATCHES: usize = 2;
 /// Longest time to wait for others.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time for the caller of a batch to send the next message, or to take the next answer.
+/// Time for the caller of a stream to send the next message, or to take the next answer.
 pub(crate) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for all messages of a batch.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time for all messages of a topology, or of a report of choices.
+pub(crate) const UPLOAD_TIMEOUT: Duration = Duration::from_secs(120);
 /// Time for all messages of a batch while others wait.
 const CONTENDED_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval at which a batch that is read looks for others that wait.
@@ -126,17 +128,25 @@ impl Drop for ClientBatch {
     }
 }
 
-/// The messages of a batch, each of which must come in time.
-pub(crate) struct PacedMessages {
-    messages: BoxStream<v1::FormGroupsRequest>,
+/// The messages of a stream, each of which must come in time.
+pub(crate) struct PacedMessages<T> {
+    messages: BoxStream<T>,
     begun: Instant,
+    /// Time for all of them.
+    most: Duration,
     /// Permit to read the messages after the first.
     permit: Option<BatchPermit>,
 }
 
-impl PacedMessages {
-    pub(crate) fn new(messages: BoxStream<v1::FormGroupsRequest>) -> Self {
-        Self { messages, begun: Instant::now(), permit: None }
+impl<T> PacedMessages<T> {
+    /// The messages of a batch.
+    pub(crate) fn new(messages: BoxStream<T>) -> Self {
+        Self::within(BATCH_TIMEOUT, messages)
+    }
+
+    /// The messages of a stream that has to end in some time.
+    pub(crate) fn within(most: Duration, messages: BoxStream<T>) -> Self {
+        Self { messages, begun: Instant::now(), most, permit: None }
     }
 
     /// Goes on with the messages after the first.
@@ -153,20 +163,20 @@ impl PacedMessages {
     ///
     /// # Errors
     ///
-    /// That of the caller, or `DEADLINE_EXCEEDED` if none comes in time.
-    pub(crate) async fn next(&mut self) -> Result<Option<v1::FormGroupsRequest>, Status> {
+    /// That of the caller, or `DEADLINE_EXCEEDED` / `REQUEST_TOO_SLOW` if none comes in time.
+    pub(crate) async fn next(&mut self) -> Result<Option<T>, Status> {
         let due = Instant::now() + MESSAGE_TIMEOUT;
         loop {
             let is_contended = self.permit.as_ref().is_some_and(BatchPermit::others_wait);
-            let all = if is_contended { CONTENDED_TIMEOUT } else { BATCH_TIMEOUT };
+            let all = if is_contended { CONTENDED_TIMEOUT } else { self.most };
             let due = due.min(self.begun + all);
             let look = due.min(Instant::now() + LOOK);
             if let Ok(message) = timeout_at(look, self.messages.next()).await {
                 return message.transpose();
             }
             if due <= Instant::now() {
-                let late = "the messages of the batch come too slowly";
-                return Err(Status::deadline_exceeded(late));
+                let late = "the messages of the call come too slowly";
+                return Err(Reason::RequestTooSlow.status(late, &[]));
             }
         }
     }
@@ -174,6 +184,7 @@ impl PacedMessages {
 
 #[cfg(test)]
 mod tests {
+    use fabricast_proto::v1;
     use tokio_stream::{iter, pending};
     use tonic::Code;
 
@@ -218,7 +229,7 @@ mod tests {
     async fn every_message_must_come_in_time() {
         let begun = Instant::now();
         let one = || iter([Ok(v1::FormGroupsRequest::default())]);
-        let mut silent = PacedMessages::new(Box::pin(pending()));
+        let mut silent = PacedMessages::<v1::FormGroupsRequest>::new(Box::pin(pending()));
         assert_eq!(silent.next().await.unwrap_err().code(), Code::DeadlineExceeded);
         assert_eq!(begun.elapsed(), MESSAGE_TIMEOUT);
         let mut stalled = PacedMessages::new(Box::pin(one().chain(pending())));

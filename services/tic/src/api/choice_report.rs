@@ -80,6 +80,11 @@ impl<'a> ReportReader<'a> {
         Ok(())
     }
 
+    /// Bytes of the messages so far.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     fn add(&mut self, field: &str, gn: u64, text: Option<Arc<str>>) -> Result<(), Status> {
         if self.report.groups.insert(Gn(gn), text).is_some() {
             return Err(invalid(field, format!("group {gn} is in the report twice")));

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use fabricast_groups::ids::Gn;
 use fabricast_proto::v1;
-use fabricast_rpc::{CallCost, Caller};
+use fabricast_rpc::{CallCost, Caller, CollectedBytes};
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::api::batch_limits::{PacedMessages, UPLOAD_TIMEOUT};
 use crate::api::choice_report::{ReportContext, ReportReader};
 use crate::api::term_holder::TermHolder;
 use crate::api::{fields, pages};
@@ -28,15 +29,17 @@ impl v1::route_choice_service_server::RouteChoiceService for RouteChoices {
         request: Request<Streaming<v1::RecordRouteChoicesRequest>>,
     ) -> Result<Response<v1::RecordRouteChoicesResponse>, Status> {
         let caller = Caller::of(request.extensions());
-        let mut messages = request.into_inner();
-        let mut message = messages.message().await?.ok_or_else(|| fields::missing("fence"))?;
+        let collected = CollectedBytes::of(request.extensions());
+        let mut messages = PacedMessages::within(UPLOAD_TIMEOUT, Box::pin(request.into_inner()));
+        let mut message = messages.next().await?.ok_or_else(|| fields::missing("fence"))?;
         self.term_holder.check(message.fence.unwrap_or_default().term, &caller)?;
         let mut reader = ReportReader::start(&self.context, &message)?;
         reader.read(&message)?;
         while !message.last {
             // A report that breaks off is not complete.
-            message = messages.message().await?.ok_or_else(|| fields::missing("last"))?;
+            message = messages.next().await?.ok_or_else(|| fields::missing("last"))?;
             reader.read(&message)?;
+            collected.hold(reader.bytes())?;
         }
         let groups = self.store.record(reader.end()).await?;
         let group_count = u32::try_from(groups).unwrap_or(u32::MAX);

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fabricast_proto::v1;
-use fabricast_rpc::{CallCost, Caller, Reason};
+use fabricast_rpc::{CallCost, Caller, CollectedBytes, Reason};
 use fabricast_store::StoreError;
 use fabricast_topology::{Graph, Peer, ibnetdiscover};
 use tokio::sync::Mutex;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::api::batch_limits::{PacedMessages, UPLOAD_TIMEOUT};
 use crate::api::{fields, status};
 use crate::domain::elements::{self, ElementKey};
 use crate::domain::topology::{TopologyChange, TopologySnapshot};
@@ -138,11 +139,13 @@ impl v1::topology_service_server::TopologyService for Topologies {
         request: Request<Streaming<v1::ReportTopologyRequest>>,
     ) -> Result<Response<v1::ReportTopologyResponse>, Status> {
         let caller = Caller::of(request.extensions());
-        let mut messages = request.into_inner();
-        let first = messages.message().await?.unwrap_or_default();
+        let collected = CollectedBytes::of(request.extensions());
+        let mut messages = PacedMessages::within(UPLOAD_TIMEOUT, Box::pin(request.into_inner()));
+        let first = messages.next().await?.unwrap_or_default();
         let reporter = fields::label("reporter", &first.reporter)?.to_owned();
         caller.check_reporter(&reporter)?;
-        let graph = read(first.chunk, messages, |message| message.chunk).await?;
+        let bytes = collect(first.chunk, messages, &collected, |message| message.chunk).await?;
+        let graph = parse(bytes).await?;
         let (summary, changed) = self.change_topology(TopologyChange::Merge(graph)).await?;
         if changed {
             tracing::info!(reporter, "topology changed by a report");
@@ -154,7 +157,10 @@ impl v1::topology_service_server::TopologyService for Topologies {
         &self,
         request: Request<Streaming<v1::ReplaceTopologyRequest>>,
     ) -> Result<Response<v1::ReplaceTopologyResponse>, Status> {
-        let graph = read(Vec::new(), request.into_inner(), |message| message.chunk).await?;
+        let collected = CollectedBytes::of(request.extensions());
+        let messages = PacedMessages::within(UPLOAD_TIMEOUT, Box::pin(request.into_inner()));
+        let bytes = collect(Vec::new(), messages, &collected, |message| message.chunk).await?;
+        let graph = parse(bytes).await?;
         let (summary, changed) = self.change_topology(TopologyChange::Replace(graph)).await?;
         Ok(Response::new(v1::ReplaceTopologyResponse { topology: Some(summary), changed }))
     }
@@ -193,21 +199,32 @@ impl v1::topology_service_server::TopologyService for Topologies {
     }
 }
 
-/// Joins the chunks of a stream and parses them.
+fn invalid(why: String) -> Status {
+    Reason::TopologyInvalid.status(why, &[("field", "chunk")])
+}
+
+/// Joins the chunks of a stream.
 ///
 /// - `bytes`: of messages that were read before.
-async fn read<T>(
+/// - `collected`: has the client charged with them.
+async fn collect<T>(
     mut bytes: Vec<u8>,
-    mut messages: Streaming<T>,
+    mut messages: PacedMessages<T>,
+    collected: &CollectedBytes,
     chunk: impl Fn(T) -> Vec<u8>,
-) -> Result<Arc<Graph>, Status> {
-    let invalid = |why: String| Reason::TopologyInvalid.status(why, &[("field", "chunk")]);
-    while let Some(message) = messages.message().await? {
+) -> Result<Vec<u8>, Status> {
+    while let Some(message) = messages.next().await? {
         bytes.extend(chunk(message));
         if bytes.len() > MAX_BYTES {
             return Err(invalid(format!("chunk: more than {MAX_BYTES} bytes in all")));
         }
+        collected.hold(bytes.len())?;
     }
+    Ok(bytes)
+}
+
+/// Parses the text of a topology.
+async fn parse(bytes: Vec<u8>) -> Result<Arc<Graph>, Status> {
     let text = String::from_utf8(bytes).map_err(|error| {
         invalid(format!("chunk: not text from byte {}", error.utf8_error().valid_up_to()))
     })?;
@@ -242,5 +259,40 @@ impl Iterator for TopologyChunks {
         let chunk = rest[..rest.len().min(CHUNK)].to_vec();
         self.at += chunk.len();
         Some(Ok(v1::DownloadTopologyResponse { chunk }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+    use tokio_stream::{StreamExt, iter, pending};
+
+    use super::*;
+
+    /// Collects chunks; gives how that ended, and the time that it took.
+    async fn collected_of(
+        messages: tonic::codegen::BoxStream<Vec<u8>>,
+    ) -> (Result<Vec<u8>, Status>, Duration) {
+        let begun = Instant::now();
+        let messages = PacedMessages::within(UPLOAD_TIMEOUT, messages);
+        let outside = CollectedBytes::of(&http::Extensions::new());
+        let ended = collect(b"a".to_vec(), messages, &outside, |chunk| chunk).await;
+        (ended, begun.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_topology_that_stays_away_or_comes_bit_by_bit_is_given_up() {
+        let chunks = |count| iter((0..count).map(|_| Ok::<_, Status>(b"b".to_vec())));
+        let (whole, _) = collected_of(Box::pin(chunks(3))).await;
+        assert_eq!(whole.unwrap(), b"abbb");
+        let (silent, after) = collected_of(Box::pin(chunks(1).chain(pending()))).await;
+        assert_eq!(fabricast_rpc::reason_of(&silent.unwrap_err()).unwrap(), "REQUEST_TOO_SLOW");
+        assert!(after < UPLOAD_TIMEOUT, "{after:?}");
+        let slow = chunks(1_000).throttle(Duration::from_secs(1));
+        let (slow, after) = collected_of(Box::pin(slow)).await;
+        assert_eq!(fabricast_rpc::reason_of(&slow.unwrap_err()).unwrap(), "REQUEST_TOO_SLOW");
+        assert!(after >= UPLOAD_TIMEOUT && after < UPLOAD_TIMEOUT * 2, "{after:?}");
     }
 }

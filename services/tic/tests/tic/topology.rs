@@ -1,6 +1,7 @@
 //! A discovered topology: the first report, growth, and replacement.
 
 use fabricast_proto::v1;
+use fabricast_rpc::{Limits, Security};
 use fabricast_tic::{StoreLocation, TopologySource};
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{Faults, Graph, SwitchId, ibnetdiscover};
@@ -181,6 +182,21 @@ async fn the_topology_is_replaced_as_a_whole_unless_a_node_would_lose_its_endpoi
     assert_eq!(again.download().await.unwrap(), ibnetdiscover::write(&leaves(3)));
     again.announce(11).await.unwrap();
     again.stop().await;
+}
+
+#[tokio::test]
+async fn chunks_that_were_read_count_as_bytes_of_requests_of_their_client() {
+    let mut setup = setup(StoreLocation::Memory);
+    setup.topology = TopologySource::Discovered;
+    let limits = Limits { client_request_bytes: 1 << 20, ..Limits::default() };
+    setup.security = Security::plaintext().limited(limits);
+    let tic = Tic::start(setup).await;
+    let piece = v1::ReplaceTopologyRequest { chunk: vec![b'\n'; 100_000] };
+    for (count, why) in [(5, "TOPOLOGY_INVALID"), (20, "TOO_MANY_REQUEST_BYTES")] {
+        let pieces = tokio_stream::iter(vec![piece.clone(); count]);
+        let refused = tic.topologies().await.replace_topology(pieces).await.unwrap_err();
+        assert_eq!(reason(&refused), why, "{refused}");
+    }
 }
 
 #[tokio::test]
