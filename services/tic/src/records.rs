@@ -66,7 +66,8 @@ struct JobChanges {
 struct State {
     directory: Directory,
     failed: FailedElements,
-    watchers: Watchers,
+    /// Opened by readers; fed by whoever has the records to itself.
+    watchers: Mutex<Watchers>,
 }
 
 /// The effects of a commit beside those on watchers.
@@ -87,7 +88,7 @@ impl Records {
         failed: FailedElements,
         watchers: Watchers,
     ) -> Self {
-        let state = State { directory, failed, watchers };
+        let state = State { directory, failed, watchers: Mutex::new(watchers) };
         Self {
             graph: Arc::clone(&topology.graph),
             topology_sha256: topology.sha256.to_vec(),
@@ -129,7 +130,8 @@ impl Records {
         }
         self.job_changes.lock().note(changes);
         let revision = directory.revision().0;
-        watchers.publish(before, revision, origins, || wire_changes(directory, changes));
+        let changes = || wire_changes(directory, changes);
+        watchers.get_mut().publish(before, revision, origins, changes);
         affected
     }
 
@@ -155,21 +157,21 @@ impl Records {
         let mut state = self.state.write();
         state.directory = directory;
         self.job_changes.lock().jobs = None;
-        state.watchers.close(WatchEnd::RecordsReplaced);
+        state.watchers.get_mut().close(WatchEnd::RecordsReplaced);
     }
 
     /// Ends all watches.
     pub(crate) fn close(&self, end: WatchEnd) {
         let mut state = self.state.write();
-        state.watchers.close(end);
+        state.watchers.get_mut().close(end);
         self.collectives.close();
     }
 
-    /// Opens a watch.
+    /// Opens a watch. Others read meanwhile; changes wait until the records are copied.
     pub(crate) fn watch(&self) -> Result<WatchStream, TooManyWatches> {
-        let mut guard = self.state.write();
-        let State { directory, failed, watchers } = &mut *guard;
-        watchers.open(|| {
+        let guard = self.state.read();
+        let State { directory, failed, watchers } = &*guard;
+        watchers.lock().open(|| {
             let failed = failed.to_wire(&self.graph);
             Box::new(WatchSnapshot::new(directory.copy(), failed, &self.topology_sha256))
         })
@@ -248,7 +250,8 @@ impl Records {
         let State { directory, failed, watchers } = &mut *guard;
         if failed.remove(&self.graph, reporter) {
             let (revision, list) = (directory.revision().0, failed.to_wire(&self.graph));
-            watchers.publish(revision, revision, &[], || vec![wrap(Kind::FailedElements(list))]);
+            let change = || vec![wrap(Kind::FailedElements(list))];
+            watchers.get_mut().publish(revision, revision, &[], change);
         }
         failed.count()
     }
@@ -271,7 +274,8 @@ impl Records {
         let State { directory, failed, watchers } = &mut *guard;
         if failed.set_drained(&self.graph, links) {
             let (revision, list) = (directory.revision().0, failed.to_wire(&self.graph));
-            watchers.publish(revision, revision, &[], || vec![wrap(Kind::FailedElements(list))]);
+            let change = || vec![wrap(Kind::FailedElements(list))];
+            watchers.get_mut().publish(revision, revision, &[], change);
         }
     }
 
@@ -287,7 +291,8 @@ impl Records {
         let (new, changed) = failed.report(&self.graph, reporter, elements)?;
         if changed {
             let (revision, list) = (directory.revision().0, failed.to_wire(&self.graph));
-            watchers.publish(revision, revision, &[], || vec![wrap(Kind::FailedElements(list))]);
+            let change = || vec![wrap(Kind::FailedElements(list))];
+            watchers.get_mut().publish(revision, revision, &[], change);
         }
         Ok((failed.count(), self.nodes_hit(directory, failed, &new)))
     }

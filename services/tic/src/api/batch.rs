@@ -5,6 +5,7 @@
 //! durable already are answered from the log of requests.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -16,8 +17,7 @@ use fabricast_groups::names::{GroupName, JobName, LayerName, NodeName, ProcessNa
 use fabricast_groups::token::JobToken;
 use fabricast_proto::v1;
 use fabricast_rpc::Reason;
-use fabricast_topology::Graph;
-use fabricast_topology::Mgid;
+use fabricast_topology::{Graph, Mgid, SplitMix};
 use fabricast_wire::decode_tree;
 use tonic::Status;
 
@@ -29,6 +29,8 @@ use crate::writer::directory;
 /// Groups and memberships at which a portion is closed: few enough that other requests do not wait
 /// long for the writer.
 const PORTION: usize = 2_048;
+/// MGIDs that the check of a portion looks at: as many as its groups find while 31 of 32 are taken.
+const LOOKS: u32 = 1 << 16;
 
 /// A batch that has been read.
 pub(crate) struct Batch {
@@ -207,12 +209,8 @@ impl Portion {
     /// Checks that the directory would accept the portion; changes nothing.
     pub(crate) fn check(&self, directory: &Directory) -> Result<(), Status> {
         // The writer makes the real choice; any free MGID will do here.
-        let mut next = 0;
-        let mut any = |group: &NewGroup<'_>| {
-            let found = (next..directory.limits().mgids).map(Mgid).find(|m| (group.is_free)(*m))?;
-            next = found.0 + 1;
-            Some(found)
-        };
+        let mut free = FreeMgids::new(directory.limits().mgids, &self.request.request_id);
+        let mut any = |group: &NewGroup<'_>| free.find(group.is_free);
         let request = Arc::clone(&self.request);
         let decided = directory::decide(directory, Moment(0), request, |_| {}, &mut any);
         let formed = decided.map_err(|refusal| status::refusal(&refusal))?.answer;
@@ -244,6 +242,35 @@ impl Portion {
     }
 }
 
+/// Finds free MGIDs with a bounded number of looks, also where very many are taken or not clean.
+struct FreeMgids {
+    mgids: u32,
+    looked: u32,
+    chance: SplitMix,
+}
+
+impl FreeMgids {
+    /// - `request_id`: of the portion; nobody can take beforehand what another's portions look at.
+    fn new(mgids: u32, request_id: &RequestId) -> Self {
+        let mut seed = DefaultHasher::new();
+        request_id.as_str().hash(&mut seed);
+        Self { mgids, looked: 0, chance: SplitMix::new(seed.finish()) }
+    }
+
+    /// Looks at each MGID once if there are few, else here and there.
+    fn find(&mut self, is_free: &dyn Fn(Mgid) -> bool) -> Option<Mgid> {
+        while self.looked < self.mgids.min(LOOKS) {
+            let few = self.mgids <= LOOKS;
+            let mgid = if few { self.looked } else { self.chance.below(self.mgids) };
+            self.looked += 1;
+            if is_free(Mgid(mgid)) {
+                return Some(Mgid(mgid));
+            }
+        }
+        None
+    }
+}
+
 /// Describes a group for the choice of its MGID.
 fn outline(formed: &FormGroup) -> GroupOutline {
     GroupOutline {
@@ -271,4 +298,41 @@ fn read_member(
         node,
         incarnation: (member.incarnation > 0).then_some(Incarnation(member.incarnation)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+
+    fn free(mgids: u32) -> FreeMgids {
+        FreeMgids::new(mgids, &RequestId::new("batch#0").unwrap())
+    }
+
+    #[test]
+    fn a_million_mgids_that_are_not_clean_cost_no_looks_at_each() {
+        let (looks, used) = (Cell::new(0_u32), RefCell::new(BTreeSet::new()));
+        let is_free = |mgid: Mgid| {
+            looks.set(looks.get() + 1);
+            mgid.0 >= 1_000_000 && !used.borrow().contains(&mgid)
+        };
+        let mut free = free(1 << 24);
+        for _ in 0..PORTION {
+            let found = free.find(&is_free).unwrap();
+            assert!(found.0 < 1 << 24 && used.borrow_mut().insert(found));
+        }
+        assert!(looks.get() < 2 * 2_048, "{}", looks.get());
+        // Even if all are taken, the records are not kept for long.
+        assert_eq!(free.find(&|_| false), None);
+        assert!(free.looked == LOOKS && free.find(&|_| true).is_none());
+    }
+
+    #[test]
+    fn each_of_few_mgids_is_found() {
+        let mut free = free(6);
+        let found: Vec<u32> =
+            std::iter::from_fn(|| free.find(&|mgid| mgid != Mgid(2)).map(|mgid| mgid.0)).collect();
+        assert_eq!(found, [0, 1, 3, 4, 5]);
+    }
 }

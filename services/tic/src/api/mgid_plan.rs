@@ -21,6 +21,8 @@ use crate::records::Records;
 
 /// Most groups that move with one request; each costs the writer its members.
 const MOST_MOVES: usize = 1000;
+/// Endpoints of a plan that are looked up in the records at a time.
+const AT_ONCE: usize = 1_024;
 
 /// A group that an MGID is planned for.
 #[derive(Debug)]
@@ -72,17 +74,29 @@ impl GroupOutline {
         Ok(existing.or(given).unwrap_or_default())
     }
 
-    /// Lists the endpoints that become members of the group, each once.
-    fn newcomers(&self, directory: &Directory, graph: &Graph) -> Vec<u32> {
+    /// Lists the endpoints that become members of the group, each once. Keeps the records for some
+    /// endpoints at a time, and looks at none of the members that the group has besides.
+    fn newcomers(&self, records: &Records, graph: &Graph) -> Vec<u32> {
         let find = |name: &EndpointName| graph.find_endpoint(name.as_str()).map(|found| found.0);
-        let mut newcomers: BTreeSet<u32> = self.endpoints.iter().filter_map(find).collect();
-        if let Some(gn) = self.name.as_ref().and_then(|name| directory.find_group(name)) {
-            for endpoint in directory.members(gn).filter_map(|member| find(&member.endpoint)) {
-                newcomers.remove(&endpoint);
-            }
+        let mut newcomers = BTreeSet::new();
+        for some in self.endpoints.chunks(AT_ONCE) {
+            let new = records.read(|directory| {
+                let gn = self.name.as_ref().and_then(|name| directory.find_group(name));
+                let is_new =
+                    |name: &&EndpointName| !gn.is_some_and(|gn| is_member(directory, gn, name));
+                some.iter().filter(is_new).collect::<Vec<_>>()
+            });
+            newcomers.extend(new.into_iter().filter_map(find));
         }
         newcomers.into_iter().collect()
     }
+}
+
+/// True if an endpoint is in a group; members are on the node that owns their endpoint.
+fn is_member(directory: &Directory, gn: Gn, endpoint: &EndpointName) -> bool {
+    directory.owner(endpoint).is_some_and(|node| {
+        directory.members_on(gn, &node.name).any(|member| member.endpoint == *endpoint)
+    })
 }
 
 /// Reads moves of groups, each group once; leaves out groups that do not exist.
@@ -128,11 +142,8 @@ pub(crate) fn plan(
     let mut members = Vec::with_capacity(groups.len());
     let mut mgids = Vec::with_capacity(groups.len());
     for group in groups {
-        records.read(|directory| {
-            mgids.push(group.settled(directory)?);
-            members.push(group.newcomers(directory, graph));
-            Ok::<(), Status>(())
-        })?;
+        mgids.push(records.read(|directory| group.settled(directory))?);
+        members.push(group.newcomers(records, graph));
     }
     let batch = groups.iter().zip(&members).zip(&mgids);
     let batch: Vec<BatchGroup<'_>> = batch

@@ -1,12 +1,13 @@
 //! Nodes that reported failures cut off.
 
 use fabricast_groups::directory::Limits;
-use fabricast_groups::ids::Incarnation;
+use fabricast_groups::ids::{Incarnation, Revision};
 use fabricast_groups::names::Address;
 use fabricast_groups::record::NodeRecord;
 use fabricast_routing::EngineOptions;
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{Peer, SplitMix, TableKind, ibnetdiscover};
+use tokio_stream::StreamExt;
 
 use super::*;
 use crate::domain::topology::TopologySource;
@@ -90,4 +91,19 @@ fn reported_failures_hit_the_nodes_that_a_walk_over_all_finds() {
         (some, all) = (some + cut_off.some.len(), all + cut_off.all.len());
     }
     assert!(some > 20 && all > 20, "{some} nodes with some ports down, {all} with all");
+}
+
+/// The records of a large cluster take a while to be copied.
+#[tokio::test]
+async fn a_watch_is_opened_beside_readers_and_misses_no_change() {
+    let records = records();
+    // It would wait for this reader without end if it needed the records for itself.
+    let mut watch = records.read(|_| records.watch().unwrap());
+    let before = records.read(Directory::revision);
+    records.publish(&[Change::RevisionPut(Revision(before.0 + 1))], &[]);
+    let mut seen = Vec::new();
+    while seen.last() != Some(&(before.0 + 1)) {
+        seen.push(watch.next().await.unwrap().unwrap().revision);
+    }
+    assert_eq!(seen.first(), Some(&before.0), "{seen:?}");
 }

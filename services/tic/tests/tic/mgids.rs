@@ -36,6 +36,8 @@ async fn a_plan_shows_the_later_choices_and_changes_nothing() {
     assert_eq!(tic.group("a").await.unwrap().mgid, planned[0].mgid);
     let again = plan(&tic, [groups(), vec![group("d", &["h0", "h1"])]].concat()).await;
     assert_eq!(again[0].mgid, planned[0].mgid, "a group that exists keeps its MGID");
+    let crossed = again[0].conflicting_members + again[0].merging_members;
+    assert_eq!(crossed, 0, "h0 is a member already, and not met on the tree of its own group");
     assert_ne!(again[3].mgid, planned[0].mgid, "it is taken now");
 
     let unknown = v1::PlanMgidsRequest { groups: vec![group("a", &["h0", "h9"])] };
