@@ -2,6 +2,7 @@
 //! those of other streams that are collected.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -22,13 +23,13 @@ const CLIENT_BATCHES: usize = 2;
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for the caller of a stream to send the next message, or to take the next answer.
 pub(crate) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time for all messages of a batch.
-const BATCH_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time for all messages of a batch, and time to wait for its caller after them.
+pub(crate) const BATCH_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for all messages of a topology, or of a report of choices.
 pub(crate) const UPLOAD_TIMEOUT: Duration = Duration::from_secs(120);
-/// Time for all messages of a batch while others wait.
+/// The same while others wait.
 const CONTENDED_TIMEOUT: Duration = Duration::from_secs(5);
-/// Interval at which a batch that is read looks for others that wait.
+/// Interval at which a batch that waits for its caller looks for others that wait.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The batches that are read or formed; others wait in the order in which they came.
@@ -155,8 +156,8 @@ impl<T> PacedMessages<T> {
     }
 
     /// Ends the reading; the permit is for the forming then.
-    pub(crate) fn into_permit(self) -> Option<BatchPermit> {
-        self.permit
+    pub(crate) fn into_caller_time(self) -> CallerTime {
+        CallerTime { permit: self.permit, waited: Duration::ZERO }
     }
 
     /// Waits for the next message; `None` after the last.
@@ -177,6 +178,42 @@ impl<T> PacedMessages<T> {
             if due <= Instant::now() {
                 let late = "the messages of the call come too slowly";
                 return Err(Reason::RequestTooSlow.status(late, &[]));
+            }
+        }
+    }
+}
+
+/// Time that a batch waits for its caller once it has been read: until the client's other work is
+/// done and paid for, and until answers are taken.
+pub(crate) struct CallerTime {
+    permit: Option<BatchPermit>,
+    /// All waits so far.
+    waited: Duration,
+}
+
+impl CallerTime {
+    /// Waits for a step of the caller; `None` if that takes too long by itself, or with all waits
+    /// before it.
+    ///
+    /// - `most`: longest time for this step.
+    pub(crate) async fn wait<T>(
+        &mut self,
+        most: Duration,
+        step: impl Future<Output = T>,
+    ) -> Option<T> {
+        let begun = Instant::now();
+        let mut step = pin!(step);
+        loop {
+            let is_contended = self.permit.as_ref().is_some_and(BatchPermit::others_wait);
+            let all = if is_contended { CONTENDED_TIMEOUT } else { BATCH_TIMEOUT };
+            let due = begun + most.min(all.saturating_sub(self.waited));
+            let look = due.min(Instant::now() + LOOK);
+            if let Ok(done) = timeout_at(look, step.as_mut()).await {
+                self.waited += begun.elapsed();
+                return Some(done);
+            }
+            if due <= Instant::now() {
+                return None;
             }
         }
     }
@@ -223,6 +260,31 @@ mod tests {
         let begun = Instant::now();
         BatchPermits::take(&permits, "c".to_owned()).await.unwrap();
         assert!(begun.elapsed() <= CONTENDED_TIMEOUT, "{:?}", begun.elapsed());
+    }
+
+    /// Takes an answer of a batch each nine seconds.
+    async fn take_slowly(mut caller: CallerTime) {
+        let answer = || tokio::time::sleep(MESSAGE_TIMEOUT - LOOK);
+        while caller.wait(MESSAGE_TIMEOUT, answer()).await.is_some() {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn callers_that_take_answers_slowly_keep_nobody_waiting_for_long() {
+        let permits = Arc::<BatchPermits>::default();
+        let caller = async |client: &str| {
+            let permit = BatchPermits::take(&permits, client.to_owned()).await.unwrap();
+            CallerTime { permit: Some(permit), waited: Duration::ZERO }
+        };
+        let begun = Instant::now();
+        take_slowly(caller("a").await).await;
+        assert_eq!(begun.elapsed(), BATCH_TIMEOUT, "while nobody waits");
+        for client in ["a", "a", "b", "b"] {
+            tokio::spawn(take_slowly(caller(client).await));
+        }
+        tokio::time::sleep(LOOK * 20).await;
+        let begun = Instant::now();
+        BatchPermits::take(&permits, "c".to_owned()).await.unwrap();
+        assert!(begun.elapsed() <= LOOK * 2, "{:?}", begun.elapsed());
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,7 +15,9 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::api::batch::{self, Batch, Portion};
-use crate::api::batch_limits::{BatchPermit, BatchPermits, MESSAGE_TIMEOUT, PacedMessages};
+use crate::api::batch_limits::{
+    BATCH_TIMEOUT, BatchPermits, CallerTime, MESSAGE_TIMEOUT, PacedMessages,
+};
 use crate::api::tic::Tic;
 use crate::api::{fields, members, status};
 use crate::writer::directory::{Decided, DirectoryRequest, JobGroupsDeleted};
@@ -47,9 +49,13 @@ impl GroupBatches {
     ///
     /// That may take seconds, so it runs on a thread of its own, and locks the records for one
     /// portion at a time.
-    async fn checked(&self, batch: Batch) -> Result<Vec<Portion>, Status> {
+    async fn checked(&self, batch: Batch, caller: &mut CallerTime) -> Result<Vec<Portion>, Status> {
         let records = Arc::clone(&self.tic.records);
-        let checking = CallCost::current().turn().await.run(move || {
+        let Some(turn) = caller.wait(BATCH_TIMEOUT, CallCost::current().turn()).await else {
+            let busy = "other work of this client takes too long, and others wait to form batches";
+            return Err(Reason::LimitReached.status(busy, &[("limit", "batch")]));
+        };
+        let checking = turn.run(move || {
             let portions = batch.cut()?;
             for portion in &portions {
                 records.read(|directory| portion.check(directory))?;
@@ -61,10 +67,12 @@ impl GroupBatches {
 
     /// Notes the MGIDs that are best for all groups of a batch together; the writer takes each one
     /// that is still free then.
-    async fn planned(&self, mut portions: Vec<Portion>) -> Vec<Portion> {
+    async fn planned(&self, mut portions: Vec<Portion>, caller: &mut CallerTime) -> Vec<Portion> {
         let outlines = batch::outlines(&portions);
+        // Without a plan the writer chooses one by one.
+        let turn = caller.wait(BATCH_TIMEOUT, CallCost::current().turn()).await;
+        let Some(turn) = turn else { return portions };
         // The writer refuses a change that became impossible since the check, and names the group.
-        let turn = CallCost::current().turn().await;
         let Ok(choices) = self.tic.plan(turn, outlines).await else { return portions };
         let mut choices = choices.into_iter();
         let mut goes_on = false;
@@ -115,13 +123,48 @@ fn bounded(field: &str, count: usize) -> Result<(), Status> {
     }
 }
 
+type Answer = Result<v1::FormGroupsResponse, Status>;
+
+/// The answers to the caller of a batch.
+struct Answers {
+    sender: mpsc::Sender<Answer>,
+    /// Place for the reason why the batch ends early.
+    last: mpsc::OwnedPermit<Answer>,
+    caller: CallerTime,
+}
+
+impl Answers {
+    async fn open(caller: CallerTime) -> Result<(Self, mpsc::Receiver<Answer>), Status> {
+        let (sender, taken) = mpsc::channel(ANSWERS + 1);
+        let last = sender.clone().reserve_owned().await;
+        let last = last.map_err(|_closed| status::panicked("the batch"))?;
+        Ok((Self { sender, last, caller }, taken))
+    }
+
+    /// Sends an answer.
+    ///
+    /// # Errors
+    ///
+    /// `UNAVAILABLE` / `READER_TOO_SLOW` if the caller is gone or takes no answers, which must not
+    /// keep others waiting; it may repeat the batch.
+    async fn send(&mut self, answer: v1::FormGroupsResponse) -> Result<(), Status> {
+        match self.caller.wait(MESSAGE_TIMEOUT, self.sender.send(Ok(answer))).await {
+            Some(Ok(())) => Ok(()),
+            Some(Err(_)) | None => {
+                let late = "answers of the batch were not taken in time: repeat it";
+                Err(Reason::ReaderTooSlow.status(late, &[]))
+            }
+        }
+    }
+
+    fn end(self, refused: Status) {
+        // A caller that is gone is not missed.
+        drop(self.last.send(Err(refused)));
+    }
+}
+
 /// Forms and answers one portion after the other, until one is refused or the caller is gone.
-async fn form(
-    tic: Tic,
-    portions: Vec<Portion>,
-    answers: mpsc::Sender<Result<v1::FormGroupsResponse, Status>>,
-    _permit: Option<BatchPermit>,
-) {
+async fn form(tic: Tic, portions: Vec<Portion>, mut answers: Answers) {
     let last = portions.last();
     let count = last.map_or(0, |portion| portion.first + portion.request.groups.len());
     let group_count = u32::try_from(count).unwrap_or(u32::MAX);
@@ -136,15 +179,12 @@ async fn form(
             let whole = groups.len() - usize::from(portion_goes_on && refused.is_none());
             formed_count += u32::try_from(whole).unwrap_or(u32::MAX);
             let answer = v1::FormGroupsResponse { groups, formed_count, group_count };
-            // A caller that is gone, or takes no answers, does not keep others waiting.
-            if answers.send_timeout(Ok(answer), MESSAGE_TIMEOUT).await.is_err() {
-                return;
+            if let Err(late) = answers.send(answer).await {
+                return answers.end(late);
             }
         }
-        if let Some(status) = refused {
-            // A caller that is gone is not missed.
-            let _ = answers.send_timeout(Err(status), MESSAGE_TIMEOUT).await;
-            return;
+        if let Some(refused) = refused {
+            return answers.end(refused);
         }
     }
 }
@@ -162,7 +202,8 @@ impl v1::group_batch_service_server::GroupBatchService for GroupBatches {
         let client = client_key(request.extensions());
         let mut messages = PacedMessages::new(Box::pin(request.into_inner()));
         let first = messages.next().await?.ok_or_else(|| fields::missing("request_id"))?;
-        // A client that has not begun to send takes no permit.
+        // A client that has not begun to send takes no permit, and none that owes processor time.
+        drop(CallCost::current().turn().await);
         messages.permit(BatchPermits::take(&self.permits, client).await?);
         let graph = &self.tic.topology.graph;
         let batch = Batch::read(first, &mut messages, graph, limits.batch).await?;
@@ -172,12 +213,13 @@ impl v1::group_batch_service_server::GroupBatchService for GroupBatches {
         }
         // Before the records are asked: they may have groups of others by that name.
         batch.names().try_for_each(|name| caller.check_group(name))?;
-        let portions = self.checked(batch).await?;
-        let portions = self.planned(portions).await;
-        let (sender, answers) = mpsc::channel(ANSWERS);
-        let forming = form(self.tic.clone(), portions, sender, messages.into_permit());
+        let mut caller = messages.into_caller_time();
+        let portions = self.checked(batch, &mut caller).await?;
+        let portions = self.planned(portions, &mut caller).await;
+        let (answers, taken) = Answers::open(caller).await?;
+        let forming = form(self.tic.clone(), portions, answers);
         tokio::spawn(Origin::kept().cover(CallCost::current().cover(forming)));
-        Ok(Response::new(ReceiverStream::new(answers)))
+        Ok(Response::new(ReceiverStream::new(taken)))
     }
 
     async fn delete_job_groups(
