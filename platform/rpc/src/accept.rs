@@ -148,10 +148,7 @@ impl Acceptor {
         match arrived {
             Arrived::Local(stream) => {
                 let process = stream.peer_cred().ok();
-                let client = process.map_or(Client::Unknown, |process| Client::Process {
-                    user: process.uid(),
-                    process: process.pid().unwrap_or_default(),
-                });
+                let client = process.map_or(Client::Unknown, |process| Client::User(process.uid()));
                 let Some((slot, open)) = self.admit(&client).await else { return };
                 open.identify(client.clone(), None);
                 let transport = Transport::Local(stream);

@@ -219,7 +219,7 @@ impl ClientLimiter {
                 client: client.clone(),
                 id: NEXT_CLIENT.fetch_add(1, Ordering::Relaxed),
                 limits: self.limits.clone(),
-                bucket: RwLock::new(TokenBucket::new(limits)),
+                bucket: RwLock::new(TokenBucket::new(limits.of_client(client))),
                 created: Instant::now(),
                 last_call: AtomicU64::new(NEVER),
                 logged_at: Mutex::default(),
@@ -248,7 +248,7 @@ impl ClientUsage {
     }
 
     pub(crate) fn limits(&self) -> Limits {
-        self.limits.get()
+        self.limits.get().of_client(&self.client)
     }
 
     /// True if forgetting the client grants it nothing.
@@ -334,7 +334,7 @@ impl ClientUsage {
 
     /// Counts in a call, until its response is dropped.
     pub(crate) fn begin(self: &Arc<Self>) -> Result<OpenCall, LimitExceeded> {
-        let limits = self.limits.get();
+        let limits = self.limits();
         if let Some((owed, delay)) = self.debt().filter(|(owed, _)| *owed > MOST_DEBT) {
             let text = format!(
                 "{} uses more than {} % of the processors: it is {owed:.1?} ahead",

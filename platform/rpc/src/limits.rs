@@ -2,7 +2,7 @@
 //!
 //! With certificates, a client is the identity in its certificate. In plain text it is an address;
 //! from this machine, where all addresses are the same, each connection is a client. At a socket it
-//! is a process.
+//! is a user, so that whoever starts more processes has no larger share.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -16,6 +16,9 @@ use crate::identity::{Caller, Identity};
 /// Bytes of requests, and of answers, that a client may always have, however many others have: a
 /// message of most calls.
 pub(crate) const ALWAYS: u64 = 4 << 20;
+
+/// Clients whose calls a user may make at a socket: each of its processes has calls of its own.
+const CLIENTS_OF_USER: u32 = 16;
 
 /// Limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +71,23 @@ impl Limits {
     pub(crate) fn processor_rate(&self) -> u64 {
         *PROCESSORS * u64::from(self.processor_percent) * 10
     }
+
+    /// The limits of one client. A user may make the calls of [`CLIENTS_OF_USER`] clients, and has
+    /// the processor time, the bytes and the connections of one.
+    pub(crate) fn of_client(self, client: &Client) -> Self {
+        match client {
+            Client::User(_) => {
+                let calls = |limit: u32| limit.saturating_mul(CLIENTS_OF_USER);
+                Self {
+                    calls_per_second: calls(self.calls_per_second),
+                    burst: calls(self.burst),
+                    open_calls: calls(self.open_calls),
+                    ..self
+                }
+            }
+            Client::Named(_) | Client::At(_) | Client::Through(_) | Client::Unknown => self,
+        }
+    }
 }
 
 /// Limits that can change while the server runs; clones share them.
@@ -99,8 +119,8 @@ pub(crate) enum Client {
     At(IpAddr),
     /// One connection from this machine.
     Through(SocketAddr),
-    /// A process of this machine, at a socket.
-    Process { user: u32, process: i32 },
+    /// The processes of a user of this machine, at a socket.
+    User(u32),
     /// The system gave no address.
     Unknown,
 }
@@ -121,7 +141,7 @@ impl Client {
         match self {
             Self::Named(identities) => identities.first().map_or("anyone", |one| one.role.word()),
             Self::At(_) | Self::Through(_) | Self::Unknown => "anyone",
-            Self::Process { .. } => "process",
+            Self::User(_) => "process",
         }
     }
 }
@@ -132,9 +152,7 @@ impl fmt::Display for Client {
             Self::Named(identities) => Caller::Known(identities.clone()).fmt(formatter),
             Self::At(address) => write!(formatter, "{address}"),
             Self::Through(address) => write!(formatter, "{address}"),
-            Self::Process { user, process } => {
-                write!(formatter, "process {process} of user {user}")
-            }
+            Self::User(user) => write!(formatter, "user {user}"),
             Self::Unknown => formatter.write_str("an unknown client"),
         }
     }
@@ -152,6 +170,18 @@ mod tests {
         assert_eq!(of("10.0.0.1:1"), of("[::ffff:10.0.0.1]:9"));
         assert_ne!(of("10.0.0.1:1"), of("10.0.0.2:1"));
         assert_eq!(of("10.0.0.1:1").role(), "anyone");
+    }
+
+    #[test]
+    fn a_user_makes_the_calls_of_several_clients_and_has_the_rest_of_one() {
+        let limits = Limits::default();
+        let of_user = limits.of_client(&Client::User(7));
+        let calls = |limits: Limits| [limits.calls_per_second, limits.burst, limits.open_calls];
+        assert_eq!(calls(of_user), calls(limits).map(|limit| 16 * limit));
+        let [calls_per_second, burst, open_calls] = calls(limits);
+        assert_eq!(Limits { calls_per_second, burst, open_calls, ..of_user }, limits);
+        assert_eq!(limits.of_client(&Client::Unknown), limits);
+        assert_eq!(limits.of_client(&Client::At([10, 0, 0, 1].into())), limits);
     }
 
     #[test]

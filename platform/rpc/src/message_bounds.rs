@@ -48,6 +48,21 @@ pub(crate) fn is_unary(path: &str) -> bool {
     MESSAGES.requests.get(path).is_some_and(is_unary)
 }
 
+/// Bytes that the client of a call is charged with for a message that is no request.
+///
+/// - `message`: its full name.
+///
+/// # Errors
+///
+/// As [`Scanner::read`].
+pub(crate) fn charged_bytes(message: &str, bytes: &[u8]) -> Result<usize, Status> {
+    let Some(message) = MESSAGES.indexes.get(message) else { return Ok(bytes.len()) };
+    let mut scanner = Scanner::new(&MESSAGES, *message, Bounds::of_part());
+    scanner.begin_unframed(bytes.len())?;
+    scanner.read(bytes)?;
+    Ok(scanner.held())
+}
+
 /// Refuses requests that would take too much memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoundMessages;

@@ -65,6 +65,15 @@ impl RequestBytes {
         Err(Reason::TooManyRequestBytes.status_after(text, DELAY))
     }
 
+    /// Holds further bytes, until the call has been answered.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::hold`].
+    pub(crate) fn hold_more(&self, bytes: u64) -> Result<(), Status> {
+        self.hold(self.held.load(Ordering::Relaxed).saturating_add(bytes))
+    }
+
     fn give_back(&self, bytes: u64) {
         self.usage.request_bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.usage.all_request_bytes.fetch_sub(bytes, Ordering::Relaxed);

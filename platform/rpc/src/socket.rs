@@ -93,7 +93,7 @@ impl BoundSocket {
         Ok(Self { listener, file, security: Security::plaintext() })
     }
 
-    /// Applies the limits of `security` to each process; certificates are not used at a socket.
+    /// Applies the limits of `security` to each user; certificates are not used at a socket.
     #[must_use]
     pub fn limited(mut self, security: &Security) -> Self {
         self.security = security.for_socket();

@@ -5,6 +5,9 @@
 #[path = "support/known.rs"]
 mod known;
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -313,19 +316,66 @@ async fn processes_at_a_socket_are_limited_too() {
     let serving = bound.serve(Services::new("operating-agent"), stop.clone());
     tokio::spawn(async move { serving.await.unwrap() });
     let _serving = stop.drop_guard();
-    let connect = || {
-        let socket = Endpoint::from_shared(format!("unix://{}", path.display())).unwrap();
-        Channel::new(socket.connect_lazy(), "socket".into())
-    };
-    let (first, second) = (connect(), connect());
-    for _ in 0..5 {
-        ask(first.clone()).await.unwrap();
-    }
-    // Both are connections of this process.
-    let refused = ask(second).await.unwrap_err();
+    let (first, second) = (at_socket(&path), at_socket(&path));
+    // A user may make the calls of 16 clients.
+    let (allowed, _) = until_refused(first).await;
+    assert!(allowed >= 16 * FEW.burst, "{allowed}");
+    // Both are connections of one user, which has earned some calls meanwhile.
+    let (allowed, refused) = until_refused(second).await;
+    assert!(allowed < 16 * FEW.burst, "{allowed}");
     assert_eq!(reason_of(&refused).as_deref(), Some(Reason::RateLimited.text()));
-    let who = format!("process {} of user", std::process::id());
-    assert!(refused.message().contains(&who), "{refused}");
+    let who = format!("user {} makes more than 16 calls", path.metadata().unwrap().uid());
+    assert!(refused.message().starts_with(&who), "{refused}");
+}
+
+fn at_socket(path: &Path) -> Channel {
+    let socket = Endpoint::from_shared(format!("unix://{}", path.display())).unwrap();
+    Channel::new(socket.connect_lazy(), "socket".into())
+}
+
+/// Calls until a call is refused; gives the number of those that were not.
+async fn until_refused(channel: Channel) -> (u32, Status) {
+    for allowed in 0..100_000 {
+        if let Err(refused) = ask(channel.clone()).await {
+            return (allowed, refused);
+        }
+    }
+    panic!("no call is refused");
+}
+
+/// Names the socket to the process that a test starts.
+const SOCKET: &str = "FABRICAST_TEST_SOCKET";
+
+#[tokio::test]
+async fn processes_of_one_user_have_no_more_than_one_of_them() {
+    if let Some(path) = std::env::var_os(SOCKET) {
+        // This is the other process, and its connection the third of the user.
+        ask(at_socket(Path::new(&path))).await.unwrap_err();
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("agent.sock");
+    let security = Security::plaintext().limited(FEW);
+    let (bound, stop) =
+        (BoundSocket::bind(&path, 0o600).unwrap().limited(&security), CancellationToken::new());
+    let serving = bound.serve(Services::new("operating-agent"), stop.clone());
+    tokio::spawn(async move { serving.await.unwrap() });
+    let _serving = stop.drop_guard();
+    let channels = [at_socket(&path), at_socket(&path)];
+    let first = watch(channels[0].clone()).await.unwrap();
+    let run = || {
+        let mut other = Command::new(std::env::current_exe().unwrap());
+        other.args(["--exact", "processes_of_one_user_have_no_more_than_one_of_them"]);
+        other.env(SOCKET, &path);
+        tokio::task::spawn_blocking(move || other.output().unwrap())
+    };
+    let allowed = run().await.unwrap();
+    assert!(!allowed.status.success(), "there was room for a second connection: {allowed:?}");
+    // The server may not have noticed yet that the other process is gone.
+    let second = in_time(async || watch(channels[1].clone()).await).await;
+    let refused = run().await.unwrap();
+    assert!(refused.status.success(), "{refused:?}");
+    drop((first, second));
 }
 
 #[tokio::test]

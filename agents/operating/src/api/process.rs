@@ -9,7 +9,7 @@ use fabricast_groups::record::MemberRecord;
 use fabricast_messages::{MemberId, Mode};
 use fabricast_proto::v1;
 use fabricast_proto::v1::process_service_server::ProcessService;
-use fabricast_rpc::{CallCost, LocalProcess, Reason, reason_of};
+use fabricast_rpc::{CallCost, CallMemory, LocalProcess, Reason, reason_of};
 use fabricast_telemetry::traces::Origin;
 use fabricast_wire::{decode_name, decode_operation, encode_operation_result};
 use prost::Message as _;
@@ -466,9 +466,11 @@ impl ProcessService for ProcessServer {
         request: Request<v1::SendMessageRequest>,
     ) -> Result<Response<v1::SendMessageResponse>, Status> {
         let call = self.session(&request, request.get_ref().session)?;
+        let memory = CallMemory::of(request.extensions());
         let request = request.into_inner();
         let handle = self.open_member(&call.session, &request.group)?;
         let shared = call.session.read_shared("shared_payload", request.shared_payload)?;
+        memory.charge(shared.as_ref().map_or(0, Vec::len))?;
         if shared.is_some() && !request.payload.is_empty() {
             let what = "shared_payload: payload is given, too";
             return Err(SharingError::range_invalid("shared_payload", what).into());
@@ -485,6 +487,7 @@ impl ProcessService for ProcessServer {
         request: Request<v1::RunOperationRequest>,
     ) -> Result<Response<v1::RunOperationResponse>, Status> {
         let call = self.session(&request, request.get_ref().session)?;
+        let memory = CallMemory::of(request.extensions());
         let request = request.into_inner();
         let handle = self.open_member(&call.session, &request.group)?;
         let shared = call.session.read_shared("shared_operation", request.shared_operation)?;
@@ -494,13 +497,7 @@ impl ProcessService for ProcessServer {
                 let what = "shared_operation: operation is given, too";
                 return Err(SharingError::range_invalid("shared_operation", what).into());
             }
-            (Some(bytes), None) => {
-                let refused = |error| {
-                    let what = format!("shared_operation: {error}");
-                    Status::from(SharingError::range_invalid("shared_operation", what))
-                };
-                Some(v1::GroupOperation::decode(bytes.as_slice()).map_err(refused)?)
-            }
+            (Some(bytes), None) => Some(decode_shared(&memory, &bytes)?),
         };
         let (operation, terms) = decode_operation(wire)?;
         let memory = call.session.shared();
@@ -543,6 +540,20 @@ impl ProcessService for ProcessServer {
         info!(%node, %process, group = %group, collective, max_bytes, "switch tree granted");
         Ok(Response::new(v1::ProcessServiceRequestSwitchTreeResponse { collective, max_bytes }))
     }
+}
+
+/// Decodes an operation that a process has written to its shared memory.
+fn decode_shared(memory: &CallMemory, bytes: &[u8]) -> Result<v1::GroupOperation, Status> {
+    let refused = |error: &str| {
+        let what = format!("shared_operation: {error}");
+        Status::from(SharingError::range_invalid("shared_operation", what))
+    };
+    let is_unreadable =
+        |status: &Status| reason_of(status).as_deref() == Some(Reason::RequestUnreadable.text());
+    memory.charge_message("fabricast.v1.GroupOperation", bytes).map_err(|status| {
+        if is_unreadable(&status) { refused(status.message()) } else { status }
+    })?;
+    v1::GroupOperation::decode(bytes).map_err(|error| refused(&error.to_string()))
 }
 
 /// Returns whether a member's tree is known to be the one that every program knows.

@@ -203,7 +203,7 @@ impl From<SessionError> for Status {
             | SessionError::NotFree { node, .. } => reason.status(text, &[("node", node.as_str())]),
             SessionError::Unknown
             | SessionError::NotYours
-            | SessionError::TooMany
+            | SessionError::NoShare(_)
             | SessionError::TooManyReserved
             | SessionError::ForeignUser { .. }
             | SessionError::PredecessorNotEnded => reason.status(text, &[]),

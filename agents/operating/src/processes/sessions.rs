@@ -24,6 +24,7 @@ use tracing::info;
 
 use super::memory::Sharing;
 use super::reservations::{Holder, ProcessId, Reservations};
+use super::session_shares::{NoShare, SessionShares};
 use super::user_rules::Owner;
 use crate::links::member_handle::MemberHandle;
 use crate::runtime::Runtime;
@@ -72,14 +73,20 @@ struct Inner {
     removed: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Table {
     sessions: BTreeMap<u64, Arc<Session>>,
+    shares: SessionShares,
     numbers: BTreeMap<ProcessId, u64>,
     reservations: Reservations,
 }
 
 impl Table {
+    fn new() -> Self {
+        let (sessions, numbers, reservations) = Default::default();
+        Self { sessions, shares: SessionShares::new(MAX_SESSIONS), numbers, reservations }
+    }
+
     /// Returns whether nobody else has reserved a name or is attached under it.
     fn is_free_for(&self, holder: &Holder, process: &ProcessId) -> bool {
         let attached = self.numbers.get(process).and_then(|number| self.sessions.get(number));
@@ -114,8 +121,8 @@ pub(crate) enum SessionError {
     ForeignName { node: NodeName, process: ProcessName, owner: Owner },
     #[error("process: '{process}' is attached on node '{node}' already")]
     Attached { node: NodeName, process: ProcessName },
-    #[error("{MAX_SESSIONS} processes are attached already")]
-    TooMany,
+    #[error(transparent)]
+    NoShare(#[from] NoShare),
     #[error("processes: a session reserves at most {MAX_RESERVED}")]
     TooManyReserved,
     #[error("process: '{process}' on node '{node}' is reserved for {holder}")]
@@ -141,7 +148,7 @@ impl SessionError {
             | Self::NotFree { .. }
             | Self::ForeignUser { .. } => Reason::NotPermitted,
             Self::Attached { .. } => Reason::ProcessAttached,
-            Self::TooMany | Self::TooManyReserved => Reason::LimitReached,
+            Self::NoShare(_) | Self::TooManyReserved => Reason::LimitReached,
             Self::PredecessorNotEnded => Reason::PeerUnavailable,
         }
     }
@@ -180,8 +187,8 @@ impl Session {
 
 impl Sessions {
     pub(crate) fn new(runtime: Runtime, calls: MembershipCalls) -> Self {
-        let (table, removed) = Default::default();
-        Self(Arc::new(Inner { runtime, calls, table, removed }))
+        let table = Mutex::new(Table::new());
+        Self(Arc::new(Inner { runtime, calls, table, removed: Notify::new() }))
     }
 
     /// Finds the session of a call, and keeps it from ending before the call.
@@ -249,9 +256,7 @@ impl Sessions {
             let (node, process) = process.clone();
             return Err(SessionError::Attached { node, process });
         }
-        if table.sessions.len() >= MAX_SESSIONS {
-            return Err(SessionError::TooMany);
-        }
+        table.shares.begin(owner.user)?;
         // The one source of randomness of the standard library.
         let number = RandomState::new().build_hasher().finish();
         let session = Arc::new(Session {
@@ -383,6 +388,7 @@ impl Sessions {
         let mut table = self.0.table.lock();
         reserved.iter().for_each(|process| table.reservations.remove(process));
         table.sessions.remove(&session.number);
+        table.shares.end(session.owner.user);
         table.numbers.remove(&session.process);
         drop(table);
         self.0.removed.notify_waiters();
@@ -421,6 +427,23 @@ mod tests {
         assert!(early.is_err(), "{early:?}");
         drop(call);
         assert_ne!(next.await.unwrap().session.number, number);
+    }
+
+    #[tokio::test]
+    async fn no_user_attaches_so_many_processes_that_another_cannot() {
+        let test = agent();
+        let sessions = &test.agent.sessions;
+        let process = |at: usize| named(&test.node, &format!("p{at}"));
+        for at in 0..MAX_SESSIONS / 2 {
+            sessions.insert(&process(at), &user(7), None).unwrap().unwrap();
+        }
+        let next = process(MAX_SESSIONS);
+        let refused = sessions.insert(&next, &user(7), None).unwrap_err();
+        let share = NoShare::User { count: MAX_SESSIONS / 2 };
+        assert_eq!(refused, SessionError::NoShare(share));
+        assert_eq!(refused.reason(), Reason::LimitReached);
+        drop(sessions.attach(next.clone(), user(8), None).await.unwrap());
+        sessions.attach(next, user(8), None).await.unwrap();
     }
 
     #[tokio::test]

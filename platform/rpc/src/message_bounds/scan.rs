@@ -79,6 +79,11 @@ impl Bounds {
         }
     }
 
+    /// The bounds of a message of any length that is no request.
+    pub(super) fn of_part() -> Self {
+        Self { factor: FACTOR, proportional: usize::MAX, count: usize::MAX, length: usize::MAX }
+    }
+
     /// Most bytes of a message.
     #[cfg(test)]
     pub(super) fn longest(&self) -> usize {
@@ -252,6 +257,16 @@ impl Scanner {
             }
         }
         Ok(())
+    }
+
+    /// Begins a message that comes without a header.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub(super) fn begin_unframed(&mut self, length: usize) -> Result<(), Status> {
+        self.length = length;
+        self.begin()
     }
 
     /// Begins a message, whose length is known.

@@ -31,6 +31,8 @@ pub(super) struct Messages {
     pub(super) messages: Vec<MessageFields>,
     /// By path of a call.
     pub(super) requests: BTreeMap<String, RequestType>,
+    /// Indexes by the full name of a message.
+    pub(super) indexes: BTreeMap<String, usize>,
 }
 
 /// The request of a call.
@@ -122,6 +124,7 @@ impl Messages {
         Self {
             messages: pool.all_messages().map(fields).collect(),
             requests: calls.map(request).collect(),
+            indexes: numbers,
         }
     }
 }

@@ -183,6 +183,19 @@ async fn changed_rules_end_the_sessions_that_they_decide_differently_about() {
     assert_eq!(forbidden(attached.message().await), "NOT_PERMITTED");
 }
 
+#[test]
+fn an_operation_in_shared_memory_is_bounded_as_one_in_a_request() {
+    let memory = CallMemory::of(&tonic::Extensions::default());
+    let operation = v1::GroupOperation { payload: vec![7; 1 << 20], ..Default::default() };
+    assert_eq!(decode_shared(&memory, &operation.encode_to_vec()).unwrap(), operation);
+    // Two bytes each, and 32 in memory.
+    let parts = [7 << 3 | 2, 0].repeat(2 << 20);
+    let refused = decode_shared(&memory, &parts).unwrap_err();
+    assert_eq!(reason_of(&refused).as_deref(), Some("LIMIT_REACHED"));
+    let refused = decode_shared(&memory, &[0; 9]).unwrap_err();
+    assert_eq!(reason_of(&refused).as_deref(), Some("RANGE_INVALID"));
+}
+
 /// Reserves a name for the processes of a launcher, as long as that is attached.
 ///
 /// - `token`: of the launcher's job.
