@@ -19,7 +19,8 @@ use fabricast_tic::{App, StoreLocation};
 use tokio::sync::watch;
 use v1::tic_service_client::TicServiceClient;
 
-use crate::harness::{Tic, join, leave, reason, setup};
+use crate::durability::{Failing, STANDS_STILL, WORKS};
+use crate::harness::{Tic, client, join, leave, reason, setup};
 use crate::hosts::Host;
 
 /// Longer than a busy machine delays a leader. A test that kills a leader ends its lease.
@@ -160,6 +161,39 @@ async fn health_tells_if_the_store_answers_and_a_leader_is_known() {
     }
     until_serving(&pair.first, true).await;
     until_serving(&pair.second, true).await;
+}
+
+/// Joins a process, however often the TIC refuses it.
+async fn join_in_the_end(mut client: crate::harness::Client, process: String) {
+    while let Err(refused) = client.join_group(join("g", 0, &process)).await {
+        assert_eq!(reason(&refused), "LIMIT_REACHED");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_tic_whose_queue_is_full_is_not_ready() {
+    let store = Failing::new();
+    let mut setup = setup(StoreLocation::Memory);
+    setup.order_queue = 4;
+    let bound = App::bind_with_store(setup, Arc::<Failing>::clone(&store)).await;
+    let tic = Tic::run(bound.unwrap());
+    tic.register(0).await;
+    until_serving(&tic, true).await;
+    store.set(STANDS_STILL);
+    // Each connection is a client, and one client fills half of the queue only.
+    let clients: Vec<_> = (0..4).map(|_| client(&tic.address)).collect();
+    let joins: Vec<_> = (0..16)
+        .map(|number| join_in_the_end(clients[number % 4].clone(), format!("p{number}")))
+        .map(tokio::spawn)
+        .collect();
+    until_serving(&tic, false).await;
+    store.set(WORKS);
+    until_serving(&tic, true).await;
+    for join in joins {
+        join.await.unwrap();
+    }
+    assert_eq!(tic.group("g").await.unwrap().member_count, 16);
 }
 
 #[tokio::test]

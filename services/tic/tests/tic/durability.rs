@@ -96,6 +96,8 @@ const WRITES_BUT_SAYS_IT_DID_NOT: u8 = 3;
 pub(crate) const IS_FULL: u8 = 4;
 /// Transactions of reports of choices do not end.
 const KEEPS_CHOICES: u8 = 5;
+/// No transaction begins.
+pub(crate) const STANDS_STILL: u8 = 6;
 
 /// A store whose transactions can fail.
 pub(crate) struct Failing {
@@ -142,6 +144,9 @@ impl Store for Failing {
         self.inner.revision().await
     }
     async fn txn(&self, txn: Txn) -> Result<TxnOutcome, StoreError> {
+        while self.mode.load(Ordering::SeqCst) == STANDS_STILL {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         let mode = self.mode.load(Ordering::SeqCst);
         if mode == IS_FULL && txn.needs_space() {
             self.had_no_space.fetch_add(1, Ordering::SeqCst);
