@@ -19,7 +19,7 @@ mod scenario;
 mod store;
 
 pub use parts::{AGENTS, Host, SimulatedClock};
-pub use restore::restore;
+pub use restore::{Copied, restore};
 pub use run::{Summary, run};
 pub use scenario::{Cut, Fault, FaultProfile, Scenario, TimedFault};
 pub use store::{LinkFaults, SharedStore, StoreLink};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabricast_store::{Store, Txn, TxnOutcome};
+use fabricast_store::{KeyValue, Store, Txn, TxnOutcome};
 use fabricast_tic::backup;
 use parking_lot::Mutex;
 use tokio::time::sleep;
@@ -13,13 +13,22 @@ use crate::parts::{Cluster, Host, TICS};
 use crate::programs::{self, History};
 use crate::run::{PROGRAMS, TICK, simulation};
 use crate::scenario::Scenario;
-use crate::store::StoreLink;
+use crate::store::{SharedStore, StoreLink};
 
 /// Time in which programs join groups before the copy is made.
 const JOINS: Duration = Duration::from_secs(10);
 
 /// Hosts to crash, and those to start again (true), at the end of the present step.
 type Orders = Arc<Mutex<Vec<(Host, bool)>>>;
+
+/// The records in a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copied {
+    /// All of them.
+    All,
+    /// All but the term of route services, as before the first of them.
+    AllButRouteTerm,
+}
 
 /// Restores a copy of the records that so many terms of route services and epochs of groups are
 /// later than.
@@ -30,14 +39,18 @@ type Orders = Arc<Mutex<Vec<(Host, bool)>>>;
 /// # Errors
 ///
 /// The broken rule.
-pub fn restore(lost: u64) -> Result<Duration, String> {
+pub fn restore(lost: u64, copied: Copied) -> Result<Duration, String> {
     let cluster = Cluster::new();
     let mut sim = simulation(&cluster, lost);
     let (orders, taken) = (Orders::default(), Arc::<Mutex<Duration>>::default());
     let (own, time) = (Arc::clone(&orders), Arc::clone(&taken));
-    let store = cluster.store.link();
+    let (store, empty) = (cluster.store.link(), SharedStore::new(Arc::new(cluster.clock.clone())));
     sim.client(PROGRAMS, async move {
-        *time.lock() = check(store, own, lost).await?;
+        let source = match copied {
+            Copied::All => store.clone(),
+            Copied::AllButRouteTerm => empty.link(),
+        };
+        *time.lock() = check(Stores { store, source }, own, lost).await?;
         Ok(())
     });
     loop {
@@ -54,7 +67,17 @@ pub fn restore(lost: u64) -> Result<Duration, String> {
     Ok(taken)
 }
 
-async fn check(store: StoreLink, orders: Orders, lost: u64) -> Result<Duration, String> {
+/// The stores of one restore.
+struct Stores {
+    /// The one that the TICs share.
+    store: StoreLink,
+    /// The one that is copied: the same, or another that gets all of its records but the term of
+    /// route services.
+    source: StoreLink,
+}
+
+async fn check(stores: Stores, orders: Orders, lost: u64) -> Result<Duration, String> {
+    let Stores { store, source } = stores;
     let now = || turmoil::sim_elapsed().unwrap_or_default();
     let (checker, history) = (Checker::new(), History::default());
     let nodes = checker.started().await.map_err(|error| format!("at the start: {error}"))?;
@@ -66,9 +89,10 @@ async fn check(store: StoreLink, orders: Orders, lost: u64) -> Result<Duration, 
     };
     agreed("before the copy").await?;
     let failed = |error: backup::BackupError| format!("{error:?}");
+    fill(&source, &store).await?;
     let shared: Arc<dyn Store> = Arc::new(store.clone());
     let mut copy = Vec::new();
-    backup::export(Arc::clone(&shared), &mut copy).await.map_err(failed)?;
+    backup::export(Arc::new(source), &mut copy).await.map_err(failed)?;
 
     set_tics_running(&orders, false).await;
     advance(&store, lost).await?;
@@ -88,6 +112,22 @@ async fn check(store: StoreLink, orders: Orders, lost: u64) -> Result<Duration, 
 async fn set_tics_running(orders: &Orders, starts: bool) {
     orders.lock().extend((0..TICS).map(|tic| (Host::Tic(tic), starts)));
     sleep(TICK * 4).await;
+}
+
+/// Gives an empty store the records of another, but for the term of route services. A store with
+/// records stays as it is.
+async fn fill(empty: &StoreLink, store: &StoreLink) -> Result<(), String> {
+    let failed = |error: fabricast_store::StoreError| error.to_string();
+    if !empty.range(b"tic/").await.map_err(failed)?.entries.is_empty() {
+        return Ok(());
+    }
+    let records = store.range(b"tic/").await.map_err(failed)?.entries;
+    let records = records.into_iter().filter(|entry| entry.key != b"tic/route_term");
+    for some in records.collect::<Vec<_>>().chunks(empty.limits().txn_ops / 2) {
+        let put = |txn: Txn, entry: &KeyValue| txn.put(entry.key.clone(), entry.value.clone());
+        commit(empty, some.iter().fold(Txn::new(), put)).await?;
+    }
+    Ok(())
 }
 
 /// Makes the records those of a cluster in which so many terms have been given, and the agent of

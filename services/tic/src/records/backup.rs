@@ -305,9 +305,8 @@ fn raise(storage: &Storage, keys: &mut Keys) -> Result<(), BackupError> {
             *value = raised.into_bytes();
         }
     }
-    if route_term > 0 {
-        keys.insert(keys::ROUTE_TERM.to_vec(), keys::number(later(route_term)));
-    }
+    // Also if none was given yet: switches may have seen terms since.
+    keys.insert(keys::ROUTE_TERM.to_vec(), keys::number(later(route_term)));
     Ok(())
 }
 

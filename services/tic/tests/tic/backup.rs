@@ -78,6 +78,21 @@ async fn a_tic_finds_the_exported_records_in_the_store_they_are_imported_into() 
     assert_eq!(copy.register(7).await, 1 + (1 << 32));
 }
 
+#[tokio::test]
+async fn a_copy_from_before_the_first_route_service_raises_its_term_too() {
+    let (store, tic) = filled().await;
+    let (summary, file) = exported(&store).await;
+    // Switches refuse older terms than this one, which comes after the copy.
+    let seen = choices::acquire(&tic).await;
+    let other = empty();
+    let read = backup::import(Arc::clone(&other), &mut file.as_slice()).await.unwrap();
+    // The term, and the lowest incarnation of nodes that start later.
+    assert_eq!(read.keys, summary.keys + 2);
+    assert_eq!(exported(&other).await.0, read);
+    let copy = Tic::on_store(other).await;
+    assert_eq!((seen, choices::acquire(&copy).await), (1, (1 << 32) + 1));
+}
+
 /// Route services and switches have seen what came after the copy.
 #[tokio::test]
 async fn an_import_raises_the_numbers_of_collectives() {
