@@ -1,4 +1,7 @@
 //! Permits for what takes a processor: one computation of a kind at a time, and a few that wait.
+//!
+//! A call asks for a permit in the turn of its client ([`fabricast_rpc::CallCost::turn`]), which it
+//! keeps to its end. So one client has one place, however many calls it makes.
 
 use std::sync::Arc;
 

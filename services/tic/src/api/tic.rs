@@ -11,7 +11,7 @@ use fabricast_groups::names::{GroupName, NodeName};
 use fabricast_groups::record::{Route, RouteState};
 use fabricast_proto::v1;
 use fabricast_routing::{Choice, MgidSpace};
-use fabricast_rpc::{CallCost, Caller, Reason, Turn};
+use fabricast_rpc::{CallCost, Caller, Reason, Turn, client_key};
 use fabricast_telemetry::metrics::TIC_RECORDS_COPY;
 use fabricast_topology::Mgid;
 use fabricast_wire::{decode_group_agent_status, decode_route, encode_node};
@@ -443,9 +443,10 @@ impl v1::tic_service_server::TicService for Tic {
 
     async fn export_records(
         &self,
-        _request: Request<v1::ExportRecordsRequest>,
+        request: Request<v1::ExportRecordsRequest>,
     ) -> Result<Response<Self::ExportRecordsStream>, Status> {
-        Ok(Response::new(tokio_stream::iter(self.exports.begin().await?)))
+        let chunks = self.exports.begin(client_key(request.extensions())).await?;
+        Ok(Response::new(tokio_stream::iter(chunks)))
     }
 
     async fn report_records_copy(

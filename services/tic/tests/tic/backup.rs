@@ -9,7 +9,7 @@ use fabricast_telemetry::metrics::TIC_RECORDS_COPY;
 use fabricast_tic::backup::{self, BackupError, Summary};
 
 use crate::choices;
-use crate::harness::{Tic, registration};
+use crate::harness::{Client, Tic, client, registration};
 
 /// A store with some records, and the TIC that uses it.
 async fn filled() -> (Arc<dyn Store>, Tic) {
@@ -118,11 +118,11 @@ async fn an_import_raises_the_numbers_of_collectives() {
 #[tokio::test]
 async fn a_running_tic_gives_the_file_that_an_export_of_its_store_is() {
     let (store, tic) = filled().await;
-    let stream = async || {
+    let stream = async |client: &Client| {
         let request = v1::ExportRecordsRequest {};
-        tic.client.clone().export_records(request).await.map(tonic::Response::into_inner)
+        client.clone().export_records(request).await.map(tonic::Response::into_inner)
     };
-    let mut first = stream().await.unwrap();
+    let mut first = stream(&tic.client).await.unwrap();
     let mut file = Vec::new();
     while let Some(part) = first.message().await.unwrap() {
         file.extend(part.chunk);
@@ -132,13 +132,17 @@ async fn a_running_tic_gives_the_file_that_an_export_of_its_store_is() {
     let records = "x".repeat(9 << 20);
     store.txn(Txn::new().put("tic/failed/big", records)).await.unwrap();
     tic.join("later", 0, "p").await;
-    let held = stream().await.unwrap();
-    let other = stream().await.unwrap();
-    let refused = stream().await.unwrap_err();
+    let held = stream(&tic.client).await.unwrap();
+    // Each connection is a client, and has one copy made at a time.
+    let others = [client(&tic.address), client(&tic.address)];
+    let refused = stream(&tic.client).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused}");
+    let other = stream(&others[0]).await.unwrap();
+    let refused = stream(&others[1]).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused}");
     drop((held, other));
     let mut again = loop {
-        match stream().await {
+        match stream(&tic.client).await {
             Ok(again) => break again,
             Err(_) => tokio::task::yield_now().await,
         }
