@@ -190,7 +190,7 @@ impl Acceptor {
             tokio::time::sleep(ROOM_INTERVAL).await;
         }
         let mut slot = self.limiter.slot();
-        if slot.is_none() && self.connections.close_unused() > 0 {
+        if slot.is_none() && self.make_room(client) {
             while slot.is_none() && began.elapsed() < ROOM_TIMEOUT {
                 tokio::time::sleep(ROOM_INTERVAL).await;
                 slot = self.limiter.slot();
@@ -202,6 +202,20 @@ impl Acceptor {
             return None;
         };
         Some((slot, self.connections.begin(client.clone())))
+    }
+
+    /// Closes connections so that another finds room; false if there are none to close.
+    fn make_room(&self, newcomer: &Client) -> bool {
+        if self.connections.close_unused() > 0 {
+            return true;
+        }
+        let closed = self.connections.close_surplus(self.limiter.room(), newcomer);
+        if closed > 0
+            && let Some(unlogged) = self.log.take()
+        {
+            info!(closed, unlogged, "connections in use were closed to make room");
+        }
+        closed > 0
     }
 
     async fn secure(self, stream: TcpStream, begun: Handshake) {

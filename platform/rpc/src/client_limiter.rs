@@ -191,8 +191,12 @@ impl ClientLimiter {
     /// Counts in a connection whose client is not known yet; `None` if the server has too many.
     pub(crate) fn slot(&self) -> Option<ConnectionSlot> {
         let slot = ConnectionSlot(Arc::clone(&self.connections));
-        let most = self.limits.get().connections.min(self.files);
-        (self.connections.fetch_add(1, Ordering::Relaxed) < most).then_some(slot)
+        (self.connections.fetch_add(1, Ordering::Relaxed) < self.room()).then_some(slot)
+    }
+
+    /// Number of connections that all clients may have.
+    pub(crate) fn room(&self) -> u32 {
+        self.limits.get().connections.min(self.files)
     }
 
     /// Counts a connection that was refused, since the server has too many.

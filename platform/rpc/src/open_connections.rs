@@ -1,7 +1,8 @@
 //! The open connections of a listener: which may be closed to make room, and which must be.
 //!
 //! A connection in use is one with an open call. Of the others, those of the owner with the most of
-//! them are closed first, so that nobody is shut out by connections that are held and not used.
+//! them are closed first, so that nobody is shut out by connections that are held and not used. If
+//! all are in use, those of owners with more than an equal part of the room make room for others.
 //! Certificates are checked again while connections stand, as [`crate::shown_certificate`] says.
 
 use std::collections::HashMap;
@@ -25,6 +26,8 @@ const PREFACE: u64 = 24;
 /// A connection is not closed to make room before it is so old, or has been idle so long: its owner
 /// may be about to use it, or this machine may be too busy for its handshake.
 const GRACE: Duration = Duration::from_millis(500);
+/// Parts of the room of which each owner keeps one, however many owners there are.
+const MOST_PARTS: usize = 64;
 
 /// The open connections of a listener.
 #[derive(Debug)]
@@ -225,6 +228,32 @@ impl OpenConnections {
         ranked.len()
     }
 
+    /// Closes connections of owners that have more than an equal part of the room, also those in
+    /// use: the newest of the owners with the most, at most one in 16 of all. Gives their number.
+    ///
+    /// - `room`: connections that there may be.
+    /// - `newcomer`: needs a place, and makes none for itself.
+    pub(crate) fn close_surplus(&self, room: u32, newcomer: &Client) -> usize {
+        let all = self.all.lock();
+        let is_open = |(_, entry): &(&u64, &Entry)| !entry.close.is_cancelled();
+        let mut open: Vec<(&u64, &Entry)> = all.by_number.iter().filter(is_open).collect();
+        let most = open.len().div_ceil(16);
+        open.sort_unstable_by_key(|(number, _)| **number);
+        let mut of_owner = HashMap::<&Client, usize>::new();
+        let mut ranked = Vec::with_capacity(open.len());
+        for (_, entry) in open {
+            let rank = of_owner.entry(&entry.owner).or_default();
+            *rank += 1;
+            ranked.push((*rank, entry));
+        }
+        let part = equal_part(room as usize, of_owner.len() + 1);
+        ranked.retain(|(rank, entry)| *rank > part && entry.owner != *newcomer);
+        ranked.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
+        ranked.truncate(most);
+        ranked.iter().for_each(|(_, entry)| entry.close.cancel());
+        ranked.len()
+    }
+
     /// True if closing a connection interrupts nothing.
     fn is_idle(&self, entry: &Entry, now: Instant) -> bool {
         let since = match entry.activity.idle_since.load(Ordering::Relaxed) {
@@ -258,6 +287,11 @@ impl OpenConnections {
         }
         closed
     }
+}
+
+/// Connections that an owner keeps, of so many owners.
+fn equal_part(room: usize, owners: usize) -> usize {
+    (room / owners).max(room / MOST_PARTS).max(1)
 }
 
 #[cfg(test)]
@@ -317,6 +351,31 @@ mod tests {
         idle[0].identify(at(3), None);
         assert_eq!(connections.close_handshakes(), 0);
         drop(fresh);
+    }
+
+    #[test]
+    fn connections_in_use_beyond_an_equal_part_make_room_for_others() {
+        let connections = OpenConnections::new(CERTIFICATE_AGE);
+        let few = old(&connections, &at(1), 10);
+        let many = old(&connections, &at(2), 22);
+        let calls: Vec<_> = few.iter().chain(&many).map(|one| one.usage().begin()).collect();
+        assert_eq!(connections.close_unused(), 0);
+        assert_eq!(connections.close_surplus(32, &at(2)), 0, "none for itself");
+        // Each of three owners has ten.
+        for _ in 0..6 {
+            assert_eq!(connections.close_surplus(32, &at(3)), 2);
+        }
+        assert_eq!(connections.close_surplus(32, &at(3)), 0);
+        assert!(!few.iter().any(is_closed));
+        assert!(!many[..10].iter().any(is_closed) && many[10..].iter().all(is_closed));
+        drop(calls);
+    }
+
+    #[test]
+    fn each_of_many_owners_keeps_some_connections() {
+        let parts = [1, 4, 64, 1_000].map(|owners| equal_part(3_072, owners));
+        assert_eq!(parts, [3_072, 768, 48, 48]);
+        assert_eq!(equal_part(4, 100), 1);
     }
 
     #[test]

@@ -280,15 +280,44 @@ async fn connections_are_bounded_for_a_client_and_for_all() {
     let (address, _serving) = serve(known(&ours, "tic/a").limited(FEW));
     let connect = async |identity: &str| open_connection(known(&ours, identity), &address).await;
     let first = connect("admin/a").await.unwrap();
-    let _second = connect("admin/a").await.unwrap();
+    let second = connect("admin/a").await.unwrap();
     assert!(connect("admin/a").await.is_err(), "one more than a client may have");
-    let _third = connect("admin/b").await.unwrap();
-    let _fourth = connect("admin/b").await.unwrap();
-    assert!(connect("admin/c").await.is_err(), "one more than there may be");
+    drop(second);
+    let mut others = Vec::new();
+    for identity in ["admin/b", "admin/c", "admin/d"] {
+        others.push(connect(identity).await.unwrap());
+    }
+    assert!(connect("admin/e").await.is_err(), "one more than there may be");
     assert!(LIMITED.count("-", "admin", "client_connections") > 0);
     assert!(LIMITED.count("-", "anyone", "connections") > 0);
     drop(first);
-    in_time(async || connect("admin/c").await).await;
+    in_time(async || connect("admin/e").await).await;
+}
+
+#[tokio::test]
+async fn connections_in_use_by_few_clients_shut_nobody_out() {
+    let ours = authority();
+    let limits = Limits { connections: 32, client_connections: 32, burst: 1_000, ..FEW };
+    let limits = Limits { calls_per_second: 1_000, open_calls: 1_000, ..limits };
+    let (address, _serving) = serve(known(&ours, "tic/a").limited(limits));
+    let connect = async |identity: &str| open_connection(known(&ours, identity), &address).await;
+    let mut held = Vec::new();
+    for _ in 0..16 {
+        for identity in ["tenant/a", "tenant/b"] {
+            held.push(connect(identity).await.unwrap());
+        }
+    }
+    // All are in use, and there is no more room.
+    let mut others = Vec::new();
+    for number in 0..6 {
+        others.push(connect(&format!("tenant/other-{number}")).await.unwrap());
+    }
+    // The oldest of the two go on.
+    for (_, stream) in held.iter_mut().take(2).chain(&mut others) {
+        stream.message().await.unwrap().unwrap();
+        let ended = tokio::time::timeout(Duration::from_millis(20), stream.message()).await;
+        assert!(ended.is_err(), "{ended:?}");
+    }
 }
 
 #[tokio::test]
