@@ -38,6 +38,8 @@ mod needs_prometheus;
 mod needs_slurm;
 #[path = "cli/offline.rs"]
 mod offline;
+#[path = "cli/own_calls.rs"]
+mod own_calls;
 #[path = "cli/planning.rs"]
 mod planning;
 #[path = "cli/processes.rs"]

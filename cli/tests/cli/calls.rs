@@ -5,6 +5,9 @@ use prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
 use serde_json::{Value, json};
 
+/// A topology of one switch as `ibnetdiscover` prints it, in base64.
+const ONE_SWITCH: &str = "U3dpdGNoCTEgIlMtMSIJCSMgInMiIGJhc2UgcG9ydCAwIGxpZCAxIGxtYyAwCg==";
+
 /// Objects that a request names.
 pub(crate) struct Objects {
     pub(crate) node: &'static str,
@@ -47,13 +50,14 @@ pub(crate) fn mixed(one: &Value, other: &Value) -> Option<Value> {
 pub(crate) fn request(access: &Access, objects: &Objects) -> Value {
     let Objects { node, group, term, .. } = objects;
     let adapter = format!("{node} HCA-1");
-    let id = format!("{node} {group} {term}");
+    let id = |call: &str| format!("{call} {node} {group} {term}");
     let joins = json!({
-        "requestId": id, "group": group, "node": node, "incarnation": 1, "endpoint": adapter,
-        "process": "p",
+        "requestId": id("join"), "group": group, "node": node, "incarnation": 1,
+        "endpoint": adapter, "process": "p",
     });
     let leaves = json!({
-        "requestId": id, "group": group, "node": node, "incarnation": 1, "process": "nobody",
+        "requestId": id("leave"), "group": group, "node": node, "incarnation": 1,
+        "process": "nobody",
     });
     match (access.service, access.call) {
         ("TicService", "JoinGroup") => joins,
@@ -62,10 +66,16 @@ pub(crate) fn request(access: &Access, objects: &Objects) -> Value {
         ("GroupBatchService", "LeaveMany") => json!({ "leaves": [leaves] }),
         ("GroupBatchService", "FormGroups") => {
             let members = json!([{ "endpoint": "node001 HCA-1", "process": "f" }]);
-            json!({ "requestId": id, "groups": [{ "group": group, "members": members }] })
+            let group = format!("{group}/formed");
+            json!({ "requestId": id("form"), "groups": [{ "group": group, "members": members }] })
         }
         ("RouteChoiceService", "RecordRouteChoices") => {
-            json!({ "fence": { "term": term, "generation": 1 } })
+            // It is of no topology, so that nothing is recorded.
+            let scheme = json!({
+                "engine": "sssp-mc", "colorCount": 4, "tables": "TABLE_KIND_PER_PORT",
+                "rootScope": "tn",
+            });
+            json!({ "fence": { "term": term, "generation": 1 }, "scheme": scheme, "last": true })
         }
         ("CollectiveService", "ReportAggregationTrees") => json!({ "term": term }),
         ("CollectiveService" | "JobService", _) => tenant_request(access, objects),
@@ -91,7 +101,8 @@ fn tic_request(access: &Access, objects: &Objects) -> Value {
             json!({ "node": node, "reporter": "matrix", "probeFirst": probe_first })
         }
         "ReportGroupAgents" => json!({ "statuses": [{ "node": node, "incarnation": 1 }] }),
-        "ReportFailedElements" | "ReportTopology" => json!({ "reporter": reporter }),
+        "ReportFailedElements" => json!({ "reporter": reporter }),
+        "ReportTopology" => json!({ "reporter": reporter, "chunk": ONE_SWITCH }),
         "RenewRouteTerm" => json!({ "router": "matrix", "term": term }),
         "ReleaseRouteTerm" => json!({ "term": term }),
         "ReportRoutes" => json!({ "term": term, "fence": { "term": term } }),
@@ -137,14 +148,16 @@ fn agent_request(access: &Access, objects: &Objects) -> Value {
         "node": node, "process": "p", "endpoint": format!("{node} HCA-1"), "incarnation": 1,
         "address": "127.0.0.1:1", "joinedRevision": 1,
     });
-    let register = json!({ "gn": 1, "epoch": 1, "agentNode": "node001", "member": member });
+    // No group has this number, so that nobody becomes a member of one at its agent only.
+    let gn = 1_u64 << 40;
+    let register = json!({ "gn": gn, "epoch": 1, "agentNode": "node001", "member": member });
     let status = json!({ "node": node, "agentNode": "node001", "incarnation": 1 });
     let uses = json!({ "node": node, "group": group, "process": "matrix" });
     match (access.service, access.call) {
         ("GroupAgentService", "RegisterMember") => register,
         ("GroupAgentService", "RegisterMembers") => json!({ "members": [register] }),
         ("GroupAgentService", "DeregisterMember") => {
-            json!({ "gn": 1, "epoch": 1, "pn": 9, "node": node, "agentNode": "node001" })
+            json!({ "gn": gn, "epoch": 1, "pn": 9, "node": node, "agentNode": "node001" })
         }
         ("GroupAgentService", "ReportOperatingAgents") => json!({ "statuses": [status] }),
         ("OperatingAgentService", "JoinGroup" | "LeaveGroup" | "QueryGroup") => uses,
