@@ -48,7 +48,7 @@ mod tests;
 /// Limits on the records. A command that would exceed one is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Groups at one time.
+    /// Groups at one time. A tenant may have as many of them as are left for others.
     pub groups: usize,
     /// Members of one group.
     pub members_per_group: usize,
@@ -109,6 +109,7 @@ pub struct Directory {
     hosts: BTreeMap<NodeName, BTreeSet<Gn>>,
     job_endpoints: BTreeMap<EndpointName, JobName>,
     job_groups: BTreeMap<JobName, BTreeSet<Gn>>,
+    tenant_groups: BTreeMap<String, usize>,
     request_ids: BTreeMap<RequestId, u64>,
 }
 
@@ -218,6 +219,7 @@ impl Directory {
             hosts: BTreeMap::new(),
             job_endpoints: BTreeMap::new(),
             job_groups: BTreeMap::new(),
+            tenant_groups: BTreeMap::new(),
             request_ids: BTreeMap::new(),
             node_counts: NodeCounts::default(),
             membership_count: 0,

@@ -146,6 +146,16 @@ impl GroupName {
         let (job, rest) = self.0.strip_prefix(JOB_PREFIX)?.split_once('/')?;
         (!job.is_empty() && !rest.is_empty()).then(|| JobName(SmolStr::new(job)))
     }
+
+    /// Returns the tenant that a group named `TENANT/REST` belongs to; `None` for other names, and
+    /// for groups of jobs, which have shares of their own.
+    pub fn tenant(&self) -> Option<&str> {
+        if self.0.starts_with(JOB_PREFIX) {
+            return None;
+        }
+        let (tenant, rest) = self.0.split_once('/')?;
+        (!tenant.is_empty() && !rest.is_empty()).then_some(tenant)
+    }
 }
 
 name!(

@@ -100,6 +100,9 @@ impl Directory {
         if let Some(job) = &record.job {
             self.job_groups.entry(job.clone()).or_default().insert(record.gn);
         }
+        if let Some(tenant) = record.name.tenant() {
+            *self.tenant_groups.entry(tenant.to_owned()).or_default() += 1;
+        }
         self.names.insert(record.name.clone(), record.gn);
         self.mgids.insert(record.mgid, record.gn);
         record.home.map(|home| self.mgids.insert(home, record.gn));
@@ -114,6 +117,9 @@ impl Directory {
 
     pub(super) fn delete_group(&mut self, gn: Gn) {
         let Some(group) = self.groups.remove(&gn) else { return };
+        if let Some(tenant) = group.record.name.tenant() {
+            count_out(&mut self.tenant_groups, tenant);
+        }
         self.names.remove(&group.record.name);
         self.mgids.remove(&group.record.mgid);
         group.record.home.map(|home| self.mgids.remove(&home));
@@ -184,6 +190,15 @@ impl GroupState {
 
 fn process_key(node: &NodeName, process: &ProcessName) -> (NodeName, Option<ProcessName>) {
     (node.clone(), Some(process.clone()))
+}
+
+/// Takes one from a count, which is forgotten at zero.
+fn count_out(counts: &mut BTreeMap<String, usize>, key: &str) {
+    let Some(count) = counts.get_mut(key) else { return };
+    *count -= 1;
+    if *count == 0 {
+        counts.remove(key);
+    }
 }
 
 /// Returns whether the value was there.

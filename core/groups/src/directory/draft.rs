@@ -27,6 +27,7 @@ pub(super) struct Draft<'a> {
     next_gn: Gn,
     new_mgids: BTreeSet<Mgid>,
     new_of_job: BTreeMap<JobName, usize>,
+    new_of_tenant: BTreeMap<String, usize>,
 }
 
 /// Members; shared with the changes that put them.
@@ -48,6 +49,7 @@ impl<'a> Draft<'a> {
             next_gn: base.next_gn,
             new_mgids: BTreeSet::new(),
             new_of_job: BTreeMap::new(),
+            new_of_tenant: BTreeMap::new(),
         }
     }
 
@@ -116,6 +118,9 @@ impl<'a> Draft<'a> {
             self.new_mgids.insert(group.mgid);
             if let Some(job) = &group.job {
                 *self.new_of_job.entry(job.clone()).or_default() += 1;
+            }
+            if let Some(tenant) = group.name.tenant() {
+                *self.new_of_tenant.entry(tenant.to_owned()).or_default() += 1;
             }
         }
         if existing.is_none() || !fresh.is_empty() {
@@ -220,9 +225,8 @@ impl<'a> Draft<'a> {
         joiners: &[Joiner],
         choose: &mut ChooseMgid<'_>,
     ) -> Result<GroupRecord, Refusal> {
-        let (groups, limits) =
-            (self.base.groups.len() + self.new_mgids.len() + 1, &self.base.limits);
-        check_limit("groups", groups, limits.groups)?;
+        self.check_groups(&spec.name)?;
+        let limits = &self.base.limits;
         let expected = spec.complete_at.map_or(0, NonZeroU32::get);
         let expected = usize::try_from(expected).unwrap_or(usize::MAX);
         check_limit("members that the group waits for", expected, limits.members_per_group)?;
@@ -261,6 +265,18 @@ impl<'a> Draft<'a> {
             home: None,
             tree: spec.tree.unwrap_or_default(),
         })
+    }
+
+    /// Refuses one more group than there may be, or than its tenant may have: no more than are left
+    /// for others, so that a tenant without groups finds room.
+    fn check_groups(&self, name: &GroupName) -> Result<(), Refusal> {
+        let (groups, most) =
+            (self.base.groups.len() + self.new_mgids.len(), self.base.limits.groups);
+        check_limit("groups", groups + 1, most)?;
+        let Some(tenant) = name.tenant() else { return Ok(()) };
+        let of = |counts: &BTreeMap<String, usize>| counts.get(tenant).copied().unwrap_or(0);
+        let own = of(&self.base.tenant_groups) + of(&self.new_of_tenant);
+        check_limit("groups of the tenant", own + 1, most - groups)
     }
 
     fn check_new_mgid(&self, mgid: Mgid) -> Result<Mgid, Refusal> {

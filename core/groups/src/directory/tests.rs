@@ -500,6 +500,28 @@ fn exceeded_limits_are_refused() {
 }
 
 #[test]
+fn a_tenant_has_as_many_groups_as_are_left_for_others() {
+    let mut tic = Tic::new(Limits { groups: 12, ..Limits::default() });
+    tic.run(&register(0, 1)).unwrap();
+    let fill = |tic: &mut Tic, prefix: &str| {
+        let create = |number: u32| {
+            let group = format!("{prefix}{number}");
+            join(&group, &group, 0, "p")
+        };
+        (0..20).find(|number| tic.run(&create(*number)).is_err()).unwrap()
+    };
+    assert_eq!(["acme/", "rival/", "third/"].map(|tenant| fill(&mut tic, tenant)), [6, 3, 2]);
+    let refused = tic.run(&join("more", "acme/more", 0, "p")).unwrap_err();
+    let of_tenant = Refusal::LimitReached { what: "groups of the tenant", wanted: 7, limit: 1 };
+    assert_eq!(refused, of_tenant);
+    assert_eq!(fill(&mut tic, "open"), 1);
+    tic.run(&leave("leave", "acme/0", 0, "p")).unwrap();
+    assert_eq!(tic.directory.tenant_groups["acme"], 5);
+    tic.run(&join("new", "fourth/0", 0, "p")).unwrap();
+    tic.check();
+}
+
+#[test]
 fn an_older_route_is_ignored_and_unknown_groups_are_named() {
     let mut tic = Tic::with_nodes(1);
     tic.join("g", 0, "p");

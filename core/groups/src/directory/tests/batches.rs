@@ -150,6 +150,17 @@ fn a_group_that_waits_for_more_than_it_may_have_is_refused() {
 }
 
 #[test]
+fn a_batch_forms_no_more_groups_than_its_tenant_may_have() {
+    let mut tic = Tic::new(Limits { groups: 12, ..Limits::default() });
+    tic.run(&register(0, 1)).unwrap();
+    let groups = (0..20).map(|number| form(&format!("acme/{number}"), &[0])).collect();
+    let Ok(Answer::Formed(formed)) = tic.run(&batch("r", groups)) else { panic!("answered") };
+    assert!(formed[..6].iter().all(Result::is_ok) && formed[6..].iter().all(Result::is_err));
+    assert_eq!(tic.directory.groups.len(), 6);
+    tic.check();
+}
+
+#[test]
 fn a_job_ends_with_all_its_groups_and_with_no_other() {
     let mut tic = Tic::with_nodes(3);
     let groups = vec![
