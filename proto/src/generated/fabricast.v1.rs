@@ -6354,8 +6354,9 @@ pub mod tic_service_client {
             self.inner.server_streaming(req, path, codec).await
         }
         /// Streams a copy of all records, as `fabricast store import` reads it: of one revision, while
-        /// changes go on. Few copies are made at one time.
-        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED, INTERNAL / STORE_FAILED.
+        /// changes go on. Few copies are made at one time, and one of a client.
+        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED, INTERNAL / STORE_FAILED;
+        /// UNAVAILABLE / READER_TOO_SLOW (no part was taken for 30 seconds).
         pub async fn export_records(
             &mut self,
             request: impl tonic::IntoRequest<super::ExportRecordsRequest>,
@@ -6733,8 +6734,9 @@ pub mod tic_service_server {
             + std::marker::Send
             + 'static;
         /// Streams a copy of all records, as `fabricast store import` reads it: of one revision, while
-        /// changes go on. Few copies are made at one time.
-        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED, INTERNAL / STORE_FAILED.
+        /// changes go on. Few copies are made at one time, and one of a client.
+        /// Errors: RESOURCE_EXHAUSTED / LIMIT_REACHED, INTERNAL / STORE_FAILED;
+        /// UNAVAILABLE / READER_TOO_SLOW (no part was taken for 30 seconds).
         async fn export_records(
             &self,
             request: tonic::Request<super::ExportRecordsRequest>,
@@ -7704,7 +7706,8 @@ pub mod group_batch_service_client {
         /// MGID_OUT_OF_RANGE, ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE,
         /// INVALID_ARGUMENT / REQUEST_ID_REUSED, and those of TicService.JoinGroup of a group of a job.
         /// One of them after the first answer: the records changed while groups were formed; those
-        /// answered stay.
+        /// answered stay. DEADLINE_EXCEEDED / REQUEST_TOO_SLOW if messages come too slowly, UNAVAILABLE /
+        /// READER_TOO_SLOW if answers are taken too slowly.
         pub async fn form_groups(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::FormGroupsRequest>,
@@ -7841,7 +7844,8 @@ pub mod group_batch_service_server {
         /// MGID_OUT_OF_RANGE, ALREADY_EXISTS / GROUP_DIFFERS, ALREADY_EXISTS / JOINED_ELSEWHERE,
         /// INVALID_ARGUMENT / REQUEST_ID_REUSED, and those of TicService.JoinGroup of a group of a job.
         /// One of them after the first answer: the records changed while groups were formed; those
-        /// answered stay.
+        /// answered stay. DEADLINE_EXCEEDED / REQUEST_TOO_SLOW if messages come too slowly, UNAVAILABLE /
+        /// READER_TOO_SLOW if answers are taken too slowly.
         async fn form_groups(
             &self,
             request: tonic::Request<tonic::Streaming<super::FormGroupsRequest>>,
@@ -13307,7 +13311,8 @@ pub mod route_choice_service_client {
         /// Safe to repeat.
         /// Errors: ABORTED / STALE_TERM, ABORTED / STALE_FENCE, INVALID_ARGUMENT / FIELD_MISSING,
         /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE, INVALID_ARGUMENT /
-        /// CHOICE_INVALID, NOT_FOUND / UNKNOWN_ELEMENT, FAILED_PRECONDITION / TOPOLOGY_DIFFERS.
+        /// CHOICE_INVALID, NOT_FOUND / UNKNOWN_ELEMENT, FAILED_PRECONDITION / TOPOLOGY_DIFFERS,
+        /// DEADLINE_EXCEEDED / REQUEST_TOO_SLOW.
         pub async fn record_route_choices(
             &mut self,
             request: impl tonic::IntoStreamingRequest<
@@ -13380,7 +13385,8 @@ pub mod route_choice_service_server {
         /// Safe to repeat.
         /// Errors: ABORTED / STALE_TERM, ABORTED / STALE_FENCE, INVALID_ARGUMENT / FIELD_MISSING,
         /// INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / COLOR_OUT_OF_RANGE, INVALID_ARGUMENT /
-        /// CHOICE_INVALID, NOT_FOUND / UNKNOWN_ELEMENT, FAILED_PRECONDITION / TOPOLOGY_DIFFERS.
+        /// CHOICE_INVALID, NOT_FOUND / UNKNOWN_ELEMENT, FAILED_PRECONDITION / TOPOLOGY_DIFFERS,
+        /// DEADLINE_EXCEEDED / REQUEST_TOO_SLOW.
         async fn record_route_choices(
             &self,
             request: tonic::Request<tonic::Streaming<super::RecordRouteChoicesRequest>>,
@@ -15309,7 +15315,8 @@ pub mod topology_service_client {
         /// certificate names.
         /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / TOPOLOGY_INVALID,
         /// FAILED_PRECONDITION / TOPOLOGY_FIXED (the TIC has its topology from a file),
-        /// FAILED_PRECONDITION / ENDPOINT_IN_USE (an endpoint of a node would be called otherwise).
+        /// FAILED_PRECONDITION / ENDPOINT_IN_USE (an endpoint of a node would be called otherwise),
+        /// DEADLINE_EXCEEDED / REQUEST_TOO_SLOW (messages come too slowly).
         pub async fn report_topology(
             &mut self,
             request: impl tonic::IntoStreamingRequest<
@@ -15452,7 +15459,8 @@ pub mod topology_service_server {
         /// certificate names.
         /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / TOPOLOGY_INVALID,
         /// FAILED_PRECONDITION / TOPOLOGY_FIXED (the TIC has its topology from a file),
-        /// FAILED_PRECONDITION / ENDPOINT_IN_USE (an endpoint of a node would be called otherwise).
+        /// FAILED_PRECONDITION / ENDPOINT_IN_USE (an endpoint of a node would be called otherwise),
+        /// DEADLINE_EXCEEDED / REQUEST_TOO_SLOW (messages come too slowly).
         async fn report_topology(
             &self,
             request: tonic::Request<tonic::Streaming<super::ReportTopologyRequest>>,
