@@ -302,7 +302,7 @@ impl Oa {
             && (view.member.gn, view.member.pn) == (update.gn, update.pn)
             && (&view.member.node, view.incarnation) == (&update.node, self.incarnation)
             && view.member.joined <= enrolment.known
-            // What the node has seen since the join had no such membership, whatever the agent says.
+            // Later records that the node has seen had no such membership, whatever the agent says.
             && !self.seen.is_doubtful(update.gn, view.member.joined)
             // An earlier membership of the process must have ended; the TIC's snapshot tells of
             // both.

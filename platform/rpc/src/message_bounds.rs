@@ -116,8 +116,10 @@ struct BoundedBody {
     /// The end of a long message, which waits to be decoded.
     end: Option<MessageEnd>,
     /// Waits at the end of a request until its client has room for the answer.
-    room: Option<Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>>,
+    room: Option<RoomWait>,
 }
+
+type RoomWait = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;
 
 /// The last frame of a long message.
 struct MessageEnd {

@@ -172,7 +172,7 @@ fn position() -> impl Strategy<Value = PositionUpdate> {
 /// A voucher for some of the members; the same for those of one rank.
 fn voucher_of(view: &MemberView) -> Option<Voucher> {
     let pn = view.member.pn.0;
-    (pn % 2 == 0).then_some(Voucher(pn.into()))
+    pn.is_multiple_of(2).then_some(Voucher(pn.into()))
 }
 
 fn vouched(view: &MemberView) -> v1::Member {

@@ -19,8 +19,8 @@ const OTHER_PAGES: [&str; 3] = ["README.md", "docs/administration.md", "docs/dep
 const MARK: &str = "<!-- elsewhere: tests/e2e/tests/runbooks.rs ";
 /// For runbooks, in the folder of the cluster.
 const BESIDE: &str = "set -eu\n. ./environment\nexec 2>&1\n";
-/// For other pages, in the root of the repository, with the grpcurl of `cargo xtask setup`. Etcds are
-/// reached from their own network only.
+/// For other pages, in the root of the repository, with the grpcurl of `cargo xtask setup`. Etcds
+/// are reached from their own network only.
 const AT_ROOT: &str = r#"
 set -eu
 PATH=$PATH:$PWD/target/python/bin

@@ -29,8 +29,8 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// Returns whether a process is of this user and shows the token, in a time that does not depend
-    /// on the tokens.
+    /// Returns whether a process is of this user and shows the token, in a time that does not
+    /// depend on the tokens.
     pub(crate) fn admits(&self, user: Option<u32>, token: Option<&JobToken>) -> bool {
         let shows = |hash: TokenHash| token.is_some_and(|token| hash.is_of(token));
         self.user == user && self.token.is_none_or(shows)

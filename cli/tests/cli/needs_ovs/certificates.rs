@@ -103,7 +103,7 @@ impl Folders {
         ] {
             fs::copy(known.join(from), sandbox.path("agent").join(to)).expect("it was made");
         }
-        sandbox.write("settings.toml", &format!("{SETTINGS}{reach}\n"));
+        sandbox.write("settings.toml", format!("{SETTINGS}{reach}\n"));
         sandbox.write("fabric.toml", FABRIC);
         Self { known, foreign }
     }

@@ -26,7 +26,7 @@ pub(crate) struct JobPlaces {
     pub(crate) nodes: JobNodes,
     /// Those of their endpoints that the topology has.
     pub(crate) endpoints: Arc<[EndpointId]>,
-    /// How many of these each leaf switch has, by number of the switch.
+    /// Number of these on each leaf switch, by number of the switch.
     leaves: Arc<BTreeMap<u32, u32>>,
 }
 

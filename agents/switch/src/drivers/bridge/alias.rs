@@ -10,7 +10,7 @@ const RANGES: &str = "-of-";
 /// Most ranges in an alias. Linux takes 255 bytes: 39 beside the ranges, and 19 for each.
 pub(super) const MOST_RANGES: usize = 9;
 
-/// What the alias of a bridge says.
+/// Content of the alias of a bridge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Alias {
     /// Term of the newest writer; 0 if nobody has written.

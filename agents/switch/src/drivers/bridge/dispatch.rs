@@ -27,7 +27,7 @@ pub(super) enum Event {
     Ended(CommandError),
 }
 
-/// What follows of an event.
+/// Consequence of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reaction {
     /// Bridges are looked at, by their places in the list.

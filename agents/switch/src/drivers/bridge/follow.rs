@@ -22,7 +22,7 @@ const BRIEF: Duration = Duration::from_millis(5);
 /// that was started hears all changes.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What all tasks need.
+/// State that all tasks share.
 pub(super) struct Follower {
     pub(super) commands: Arc<dyn Commands>,
     pub(super) moves: Arc<Moves>,
