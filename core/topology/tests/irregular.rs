@@ -3,7 +3,7 @@
 
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{
-    AdapterFacts, EndpointFacts, FatTree, Graph, GraphBuilder, Irregularity, Peer, Reason,
+    AdapterFacts, EndpointFacts, FatTree, Faults, Graph, GraphBuilder, Irregularity, Peer, Reason,
     SwitchFacts, SwitchId,
 };
 
@@ -239,6 +239,44 @@ fn meshes_and_separate_fabrics_are_refused_by_name() {
     let expected = Reason::NotConnected { a: "S-0".into(), b: "S-4".into() };
     assert_eq!(parts.detect().unwrap_err().reasons, [expected]);
     assert_eq!(Fabric::default().detect().unwrap_err().reasons, [Reason::NoEndpoints]);
+}
+
+/// Top midplanes of a fabric of which one block of four is populated.
+#[test]
+fn a_top_switch_that_leads_to_unpopulated_blocks_only_keeps_its_place() {
+    let text = "kind = 'cn-tn-fat-tree'\nleaves_per_cn = 4\nspines_per_cn = 2\n\
+                tns_per_group = 2\nblocks = 4\ncns_per_block = 2\ncns = 2\n\
+                endpoints_per_leaf = 2\nswitch_ports = 16\n";
+    let graph = TopologySpec::parse(text).unwrap().generate().unwrap();
+    let whole = FatTree::detect(&graph).unwrap();
+    let (lower, upper) = (whole.l2_switch(1, 0).unwrap(), whole.l3_switch(1, 0).unwrap());
+    let mut faults = Faults::new();
+    for port in graph.ports(lower) {
+        if matches!(graph.peer(port), Peer::Switch(far) if graph.switch_of(far) == upper) {
+            faults.fail_link(&graph, port);
+        }
+    }
+    let tree = FatTree::detect(&graph.without(&faults)).unwrap();
+    assert_eq!(tree.params(), whole.params());
+    assert_eq!(tree.place(upper), whole.place(upper));
+    let [lower, upper] = [lower, upper].map(|switch| graph.switch_label(switch));
+    assert_eq!(named(&tree), [format!("no link between {lower} and {upper}")]);
+}
+
+/// Six levels, each switch with two below and two above.
+#[test]
+fn a_tree_of_six_levels_is_refused() {
+    let mut fabric = Fabric::default();
+    let levels: Vec<Vec<SwitchId>> = (0..6).map(|_| fabric.switches(32)).collect();
+    levels[0].iter().for_each(|leaf| fabric.hosts(*leaf, 2));
+    for (level, pair) in levels.windows(2).enumerate() {
+        for (at, low) in pair[0].iter().enumerate() {
+            fabric.cable(*low, pair[1][at]);
+            fabric.cable(*low, pair[1][at ^ (1 << level)]);
+        }
+    }
+    let refused = fabric.detect().unwrap_err().to_string();
+    assert!(refused.contains("is 5 links above the nearest leaf switch"), "{refused}");
 }
 
 #[test]

@@ -137,8 +137,9 @@ fn check_leaf_links(
     reasons.check()
 }
 
-/// Measures how far above the leaves every switch is. A switch four links away is
-/// a level-2 switch whose part of the fabric below is not populated.
+/// Measures how far above the leaves every switch is. A switch four links away is a level-2 switch
+/// whose part of the fabric below is not populated; one five links away is a level-3 switch without
+/// links to those that are, if another one stands beside it.
 fn distances(graph: &Graph, leaves: &FixedBitSet) -> Result<Vec<u8>, NotFatTree> {
     let mut level = vec![UNREACHED; graph.switch_count()];
     let mut queue = VecDeque::new();
@@ -147,7 +148,7 @@ fn distances(graph: &Graph, leaves: &FixedBitSet) -> Result<Vec<u8>, NotFatTree>
         queue.push_back(SwitchId(crate::ids::dense(index)));
     }
     let mut reasons = Reasons::default();
-    let mut spare = Vec::new();
+    let (mut spare, mut cut_off) = (Vec::new(), Vec::new());
     while let Some(switch) = queue.pop_front() {
         let distance = level[switch.index()] + 1;
         for (_, other) in links(graph, switch) {
@@ -157,10 +158,7 @@ fn distances(graph: &Graph, leaves: &FixedBitSet) -> Result<Vec<u8>, NotFatTree>
             level[other.index()] = distance;
             match distance {
                 4 => spare.push(other),
-                5 => reasons.push(Reason::TooManyLevels {
-                    switch: graph.switch_label(other),
-                    distance: distance.into(),
-                }),
+                5 => cut_off.push(other),
                 _ => {}
             }
             if distance < 5 {
@@ -168,11 +166,41 @@ fn distances(graph: &Graph, leaves: &FixedBitSet) -> Result<Vec<u8>, NotFatTree>
             }
         }
     }
+    for switch in cut_off.iter().filter(|switch| !stands_beside_another(graph, &level, **switch)) {
+        let switch = graph.switch_label(*switch);
+        reasons.push(Reason::TooManyLevels { switch, distance: 5 });
+    }
     reasons.check()?;
     for switch in spare {
         level[switch.index()] = 2;
     }
+    for switch in cut_off {
+        level[switch.index()] = 3;
+    }
     Ok(level)
+}
+
+/// Tells whether a switch five links above the leaves has most of its links, two at least, to
+/// switches that one three links above them is linked to. Above a fifth level it is not so: there
+/// the switches of one level have few neighbours above in common with those two levels up.
+///
+/// Cost: O(d^2) for switches with d links.
+fn stands_beside_another(graph: &Graph, distances: &[u8], switch: SwitchId) -> bool {
+    let spares = |switch: SwitchId| {
+        let all = links(graph, switch).map(|(_, other)| other);
+        let mut found: Vec<_> = all.filter(|other| distances[other.index()] == 4).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    };
+    let own = spares(switch);
+    let beside = own.iter().take(2).flat_map(|spare| links(graph, *spare));
+    let mut beside = beside.map(|(_, other)| other).filter(|other| distances[other.index()] == 3);
+    beside.any(|other| {
+        let theirs = spares(other);
+        let common = own.iter().filter(|spare| theirs.binary_search(spare).is_ok()).count();
+        common >= 2 && 2 * common > own.len()
+    })
 }
 
 /// Finds level-2 switches all of whose links go to level-1 switches of one compute midplane: leaves
