@@ -148,6 +148,11 @@ impl Candidate {
             tokio::join!(self.changed(found.revision + 1), self.keep_reserve());
             return Ok(None);
         }
+        self.take_lead().await
+    }
+
+    /// Takes the lead, unless another TIC is faster.
+    async fn take_lead(&self) -> Result<Option<LeaderLease>, StoreError> {
         let ReserveLease { id: lease, renewed: asked } = self.take_lease().await?;
         // In a store without space only a leader can free some.
         let write = Txn::new().essential().when(LEADER, Expected::Absent);
@@ -159,7 +164,8 @@ impl Candidate {
                 Ok(Some(LeaderLease(Arc::new(Inner { term, id: lease, until, clock }))))
             }
             Ok(TxnOutcome::Conflict { .. }) => {
-                self.revoke(lease).await;
+                // The store may have no space for another one when the faster TIC dies, too.
+                *self.reserve.lock() = Some(ReserveLease { id: lease, renewed: asked });
                 Ok(None)
             }
             Err(error) => {
@@ -340,6 +346,20 @@ mod tests {
         *one.reserve.lock() = Some(ReserveLease { id: LeaseId(7), renewed: Duration::ZERO });
         two.resign(&second).await;
         assert!(one.try_once(&mut |_| {}).await.unwrap().is_some());
+    }
+
+    /// It follows the leader that was faster, also if the store grants no lease any more.
+    #[tokio::test]
+    async fn a_candidate_that_comes_second_keeps_its_lease() {
+        let store: Arc<dyn Store> = Arc::new(EmbeddedStore::in_memory().unwrap());
+        let (one, two) = (candidate(&store, "one:1"), candidate(&store, "two:1"));
+        // Both have seen that nobody leads.
+        let first = one.take_lead().await.unwrap().unwrap();
+        assert!(two.take_lead().await.unwrap().is_none());
+        let reserve = two.reserve.lock().unwrap().id;
+        one.resign(&first).await;
+        let second = two.take_lead().await.unwrap().unwrap();
+        assert_eq!(second.0.id, reserve);
     }
 
     #[tokio::test]
