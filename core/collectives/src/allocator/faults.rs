@@ -92,8 +92,8 @@ impl Allocator {
     /// what has changed. Between two pieces collectives may come and go.
     ///
     /// - `work`: processes and switches after which it ends, whose searches take about half a
-    ///   microsecond each. The last collective may exceed it, but one of more processes than are
-    ///   left of it waits for the next piece.
+    ///   microsecond each. The last collective may exceed it, but one that needs another tree and has
+    ///   more processes than are left of it waits for the next piece.
     pub fn follow_faults(&mut self, work: usize) -> FaultChanges {
         let mut kinds = BTreeMap::new();
         let Some(mut following) = self.following.take() else { return FaultChanges::default() };
@@ -109,17 +109,17 @@ impl Allocator {
                 }
                 continue;
             };
+            let follows = match following.round {
+                Round::Hit => !stands(&self.fabric, collective),
+                Round::Waiting => waits(collective),
+            };
             let members = collective.request.members.len();
-            if self.work > 0 && self.work.saturating_add(members) > work {
+            if follows && self.work > 0 && self.work.saturating_add(members) > work {
                 break; // the next piece begins with it
             }
             let id = *id;
             following.after = Some(id);
             self.work += checked(collective).div_ceil(CHECKED_AT_ONCE);
-            let follows = match following.round {
-                Round::Hit => !stands(&self.fabric, collective),
-                Round::Waiting => waits(collective),
-            };
             if !follows {
                 continue;
             }

@@ -342,6 +342,21 @@ fn a_large_collective_follows_faults_in_a_piece_of_its_own() {
 }
 
 #[test]
+fn a_large_collective_that_keeps_its_tree_ends_no_piece() {
+    let mut allocator = Allocator::new(fabric(SMALL), settings(4, 8));
+    let others: Vec<u32> = (1..12).collect();
+    for (id, members) in [(0, &[0, 4][..]), (1, &others[..]), (2, &[0, 8][..])] {
+        allocator.allocate(request(id, members)).unwrap();
+    }
+    let kept = allocator.collective(CollectiveId(1)).cloned();
+    let mut faults = Faults::new();
+    faults.fail_endpoint(EndpointId(0));
+    allocator.begin_faults(faults);
+    assert_eq!(allocator.follow_faults(12).suspended, [0, 2].map(CollectiveId));
+    assert_eq!(allocator.collective(CollectiveId(1)).cloned(), kept);
+}
+
+#[test]
 fn what_a_collective_gives_back_later_serves_one_that_lost_its_tree_before() {
     let mut allocator = Allocator::new(fabric(SMALL), settings(1, 8));
     // Each takes the only entry of a spine.
