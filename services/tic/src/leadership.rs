@@ -114,7 +114,11 @@ async fn run_elected(
             () = candidate.keep(&lease) => Err(TermEnd::Deposed),
         };
         builder.current.end_term();
-        candidate.resign(&lease).await;
+        if ended.is_ok() {
+            candidate.resign(&lease).await;
+        } else {
+            candidate.step_down(&lease).await;
+        }
         match ended {
             Ok(()) => return Ok(()),
             Err(TermEnd::Deposed | TermEnd::NewTopology) => {

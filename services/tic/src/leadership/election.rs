@@ -11,7 +11,8 @@
 //! one answers nobody until a renewal succeeds after all.
 //!
 //! etcd grants no lease while it has no space, and renews those there are. A candidate therefore
-//! asks for its lease while another TIC leads, so that it can follow a leader that dies meanwhile.
+//! asks for its lease while another TIC leads, so that it can follow a leader that dies meanwhile,
+//! and a leader that gives its term up keeps the lease for another one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -262,8 +263,27 @@ impl Candidate {
         }
     }
 
-    /// Ends a term at once, so that another TIC can lead. If the store does not answer, the lease
-    /// expires there.
+    /// Ends a term at once, so that another TIC can lead, and keeps its lease in reserve: it is the
+    /// only one while the store has no space. If the store does not answer, the lease expires there.
+    pub(crate) async fn step_down(&self, lease: &LeaderLease) {
+        let renewed = lease.until().saturating_sub(self.safe_lease());
+        lease.extend(self.clock.now());
+        let delete = lease.fence(Txn::new().delete(LEADER));
+        let failed = match timeout(self.lease_time / 2, self.store.txn(delete)).await {
+            // If this term was over before, the key is not on this lease any more.
+            Ok(Ok(TxnOutcome::Committed { .. } | TxnOutcome::Conflict { .. })) => {
+                *self.reserve.lock() = Some(ReserveLease { id: lease.0.id, renewed });
+                return;
+            }
+            Ok(Err(error)) => error,
+            Err(elapsed) => StoreError::Unavailable { source: Arc::new(elapsed) },
+        };
+        tracing::debug!(error = chain(&failed), "key of the leader not deleted");
+        self.revoke(lease.0.id).await;
+    }
+
+    /// Ends a term as [`Self::step_down`] does, and the lease, for a TIC that ends. If the store
+    /// does not answer, the lease expires there.
     pub(crate) async fn resign(&self, lease: &LeaderLease) {
         lease.extend(self.clock.now());
         self.revoke(lease.0.id).await;
@@ -360,6 +380,25 @@ mod tests {
         one.resign(&first).await;
         let second = two.take_lead().await.unwrap().unwrap();
         assert_eq!(second.0.id, reserve);
+    }
+
+    /// It can lead once more, also if the store grants no lease any more.
+    #[tokio::test]
+    async fn a_leader_that_steps_down_leaves_the_lead_to_others_and_keeps_its_lease() {
+        let store: Arc<dyn Store> = Arc::new(EmbeddedStore::in_memory().unwrap());
+        let (one, two) = (candidate(&store, "one:1"), candidate(&store, "two:1"));
+        let first = one.campaign(|_| {}).await;
+        one.step_down(&first).await;
+        assert!(!first.holds());
+        let second = two.take_lead().await.unwrap().unwrap();
+        assert!(one.try_once(&mut |_| {}).await.unwrap().is_none());
+        two.step_down(&second).await;
+        let third = one.take_lead().await.unwrap().unwrap();
+        assert_eq!(third.0.id, first.0.id);
+        assert!(third.term() > second.term() && third.holds());
+        // The term of another one is not ended by that.
+        two.step_down(&second).await;
+        assert!(two.try_once(&mut |_| {}).await.unwrap().is_none());
     }
 
     #[tokio::test]
