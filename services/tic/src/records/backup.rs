@@ -281,7 +281,7 @@ pub async fn import(
 
 /// Raises every number that only grows.
 fn raise(storage: &Storage, keys: &mut Keys) -> Result<(), BackupError> {
-    let Loaded { directory, route_term, .. } = storage.read(keys.clone())?;
+    let Loaded { directory, route_term, collectives, .. } = storage.read(keys.clone())?;
     let later = |number: u64| number.saturating_add(STEP);
     let incarnations = directory.nodes().map(|node| node.incarnation);
     let incarnation = incarnations.fold(directory.first_incarnation(), Incarnation::max);
@@ -297,16 +297,13 @@ fn raise(storage: &Storage, keys: &mut Keys) -> Result<(), BackupError> {
     for change in groups.chain(counters) {
         keys.insert(keys::record(&change), change.encode().unwrap_or_default());
     }
-    let is_of_collectives = |key: &Vec<u8>| key.starts_with(keys::COLLECTIVES.as_bytes());
-    for (key, value) in keys.iter_mut().filter(|(key, _)| is_of_collectives(key)) {
-        let key = String::from_utf8_lossy(&key[keys::COLLECTIVES.len()..]);
-        let text = String::from_utf8_lossy(value);
-        if let Some(raised) = collective_text::raised(&key, &text, STEP) {
-            *value = raised.into_bytes();
-        }
-    }
-    // Also if none was given yet: switches may have seen terms since.
+    // Also if none was given yet: switches may have seen terms, trees and collectives since.
     keys.insert(keys::ROUTE_TERM.to_vec(), keys::number(later(route_term)));
+    let ledger = format!("{}{}", keys::COLLECTIVES, collective_text::LEDGER);
+    let text: Option<&str> = collectives.get(collective_text::LEDGER).map(AsRef::as_ref);
+    let raised = collective_text::raised_ledger(text, STEP)
+        .map_err(|source| RecordsError::Collective { key: ledger.clone(), source })?;
+    keys.insert(ledger.into_bytes(), raised.into_bytes());
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use fabricast_tic::backup::{self, BackupError, Summary};
 
 use crate::choices;
 use crate::harness::{Client, Tic, client, registration};
+use crate::requested_trees::created;
 
 /// A store with some records, and the TIC that uses it.
 async fn filled() -> (Arc<dyn Store>, Tic) {
@@ -47,7 +48,8 @@ async fn a_tic_finds_the_exported_records_in_the_store_they_are_imported_into() 
     let read = backup::import(Arc::clone(&other), &mut file.as_slice()).await.unwrap();
     // Nodes may have seen later revisions of the records that were lost.
     let revision = summary.revision + (1 << 32);
-    let keys = summary.keys + 1; // the lowest incarnation of nodes that start later
+    // The lowest incarnation of nodes that start later, and the numbers of collectives.
+    let keys = summary.keys + 2;
     assert_eq!(read, Summary { revision, keys, ..summary });
     let (again, later) = exported(&other).await;
     assert_eq!(again, read);
@@ -86,8 +88,8 @@ async fn a_copy_from_before_the_first_route_service_raises_its_term_too() {
     let seen = choices::acquire(&tic).await;
     let other = empty();
     let read = backup::import(Arc::clone(&other), &mut file.as_slice()).await.unwrap();
-    // The term, and the lowest incarnation of nodes that start later.
-    assert_eq!(read.keys, summary.keys + 2);
+    // The term, the lowest incarnation of nodes that start later, and the numbers of collectives.
+    assert_eq!(read.keys, summary.keys + 3);
     assert_eq!(exported(&other).await.0, read);
     let copy = Tic::on_store(other).await;
     assert_eq!((seen, choices::acquire(&copy).await), (1, (1 << 32) + 1));
@@ -112,6 +114,31 @@ async fn an_import_raises_the_numbers_of_collectives() {
     for (number, before) in [("next_tree\":", 5), ("next_reservation\":", 6)] {
         assert!(raised.contains(&format!("{number}{}", before + (1 << 20))), "{raised}");
     }
+}
+
+#[tokio::test]
+async fn a_copy_from_before_the_first_collective_raises_the_numbers_of_collectives_too() {
+    let (store, tic) = filled().await;
+    let (_, file) = exported(&store).await;
+    // Comes after the copy, so switches and adapters have seen its numbers.
+    let seen = created(&tic, "sum").await.unwrap();
+    let other = empty();
+    backup::import(Arc::clone(&other), &mut file.as_slice()).await.unwrap();
+    let copy = Tic::on_store(other).await;
+    let given = created(&copy, "sum").await.unwrap();
+    let numbers = |one: &v1::Collective| -> Vec<u32> {
+        let trees = [&one.switch_tree, &one.adapter_tree].into_iter().flatten();
+        trees.map(|tree| tree.tree).collect()
+    };
+    let later: Vec<u32> = numbers(&seen).iter().map(|tree| tree + (1 << 20)).collect();
+    assert!(!later.is_empty(), "{seen:?}");
+    assert_eq!(numbers(&given), later);
+    assert!(
+        given.revision >= seen.revision + (1 << 32),
+        "{} after {}",
+        given.revision,
+        seen.revision
+    );
 }
 
 /// The file of [`Tic`]'s store is open, so only the TIC can copy it.

@@ -24,7 +24,7 @@ use crate::domain::collectives::request::HolderName;
 pub(crate) type Texts = BTreeMap<String, Arc<str>>;
 
 /// Key of what belongs to nothing else.
-pub(super) const LEDGER: &str = "ledger";
+pub(crate) const LEDGER: &str = "ledger";
 /// Key of the constants that were measured.
 pub(super) const MEASURED: &str = "measured";
 /// Prefix of the key of a collective, before its name.
@@ -178,11 +178,16 @@ pub(crate) fn check(key: &str, text: &str) -> Option<Result<(), serde_json::Erro
     }
 }
 
-/// The text of a key with every number that only grows raised: revision and numbers of collectives
-/// by `step`, numbers of trees and reservations by 2^20. `None` if the key has no such number, or
-/// cannot be read.
-pub(crate) fn raised(key: &str, text: &str, step: u64) -> Option<String> {
-    let ledger: Ledger = serde_json::from_str(text).ok().filter(|_| key == LEDGER)?;
+/// The text of the ledger with every number that only grows raised: revision and numbers of
+/// collectives by `step`, numbers of trees and reservations by 2^20.
+///
+/// - `text`: the ledger; `None` before the first collective, whose numbers begin at 0.
+///
+/// # Errors
+///
+/// The fault in the text.
+pub(crate) fn raised_ledger(text: Option<&str>, step: u64) -> Result<String, serde_json::Error> {
+    let ledger = text.map_or_else(|| Ok(Ledger::default()), serde_json::from_str::<Ledger>)?;
     let raised = Ledger {
         revision: ledger.revision.saturating_add(step),
         next_id: ledger.next_id.saturating_add(step),
@@ -190,7 +195,7 @@ pub(crate) fn raised(key: &str, text: &str, step: u64) -> Option<String> {
         next_reservation: ledger.next_reservation.saturating_add(NUMBER_STEP),
         ..ledger
     };
-    Some(to_text(&raised))
+    Ok(to_text(&raised))
 }
 
 /// The text of a record.
