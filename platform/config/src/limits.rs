@@ -22,8 +22,8 @@ pub struct RawLimits {
     /// 50: the others have the other half. A client that uses more waits, and is refused when it is
     /// a second of processor time ahead.
     pub processor_percent: u32,
-    /// Calls that a client may have open, streams among them; at least 1. Default 2048: half of
-    /// what a part works on at a time, so that no single client has it all.
+    /// Calls that a client may have open, streams among them; at least 1. Default 2048: a quarter
+    /// of what a part works on at a time, so that few clients do not have it all.
     pub open_calls: u32,
     /// Connections that a client may have, at least 1. Default 4096: behind one address there may
     /// be many.

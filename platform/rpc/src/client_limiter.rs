@@ -1,5 +1,5 @@
-//! Limits of each client of a server: calls a second, processor time, open calls, bytes of
-//! requests, connections.
+//! Limits of each client of a server: calls a second, processor time, open calls and calls in
+//! progress, bytes of requests, connections.
 //!
 //! A call over the limit is refused with the delay after which it would be allowed; other clients
 //! are not affected. Memory is bounded: a client is known while it has connections or open calls,
@@ -29,6 +29,8 @@ use crate::open_connections::ConnectionUse;
 use crate::open_files;
 use fabricast_status::Reason;
 
+/// Calls that a server works on at once.
+pub(crate) const CALLS_IN_PROGRESS: u32 = 8_192;
 /// Delay that is asked of a client with too many open calls.
 const OPEN_CALLS_DELAY: Duration = Duration::from_millis(100);
 /// Delay that is asked of a client that does not take its answers.
@@ -49,6 +51,8 @@ pub(crate) struct ClientLimiter {
     files: u32,
     /// Number of connections of all clients.
     connections: Arc<AtomicU32>,
+    /// Calls of all clients that the server works on.
+    calls_in_progress: Arc<AtomicU32>,
     /// Bytes of requests of all clients.
     request_bytes: Arc<AtomicU64>,
     /// Bytes of answers that clients have not taken.
@@ -84,6 +88,9 @@ pub(crate) struct ClientUsage {
     /// Held by work on a thread of its own.
     pub(crate) turn: Arc<Semaphore>,
     open_calls: AtomicU32,
+    /// Calls of this client that the server works on, and of all.
+    calls_in_progress: AtomicU32,
+    all_calls_in_progress: Arc<AtomicU32>,
     /// Bytes of requests of this client, and of all.
     pub(crate) request_bytes: AtomicU64,
     pub(crate) all_request_bytes: Arc<AtomicU64>,
@@ -182,6 +189,7 @@ impl ClientLimiter {
             limits: limits.into(),
             files,
             connections: Arc::default(),
+            calls_in_progress: Arc::default(),
             request_bytes: Arc::default(),
             answer_bytes: Arc::default(),
             clients,
@@ -231,6 +239,8 @@ impl ClientLimiter {
                 pace: Semaphore::new(1),
                 turn: Arc::new(Semaphore::new(1)),
                 open_calls: AtomicU32::new(0),
+                calls_in_progress: AtomicU32::new(0),
+                all_calls_in_progress: Arc::clone(&self.calls_in_progress),
                 request_bytes: AtomicU64::new(0),
                 all_request_bytes: Arc::clone(&self.request_bytes),
                 answers: Arc::new(OpenAnswers::new(Arc::clone(&self.answer_bytes))),
@@ -366,6 +376,24 @@ impl ClientUsage {
         Ok(call)
     }
 
+    /// Counts in a call that the server works on, until its answer begins. A client may have as
+    /// many as are left for others: half of all while it is alone, so that a few clients which
+    /// withhold their requests cannot have all.
+    pub(crate) fn admit(self: &Arc<Self>) -> Result<CallInProgress, LimitExceeded> {
+        let call = CallInProgress(Arc::clone(self));
+        let own = self.calls_in_progress.fetch_add(1, Ordering::Relaxed);
+        let all = self.all_calls_in_progress.fetch_add(1, Ordering::Relaxed);
+        if own >= CALLS_IN_PROGRESS.saturating_sub(all) {
+            let text = format!(
+                "{} has {own} of the {all} calls in progress, of at most {CALLS_IN_PROGRESS}",
+                self.client
+            );
+            let status = Reason::TooManyOpenCalls.status_after(text, OPEN_CALLS_DELAY);
+            return Err(LimitExceeded { limit: "calls_in_progress", status });
+        }
+        Ok(call)
+    }
+
     /// Counts a refused call, and logs one in [`LOG_INTERVAL`].
     pub(crate) fn record_refusal(&self, service: &'static str, limit: &'static str) {
         LIMITED.refused(service, self.client.role(), limit);
@@ -381,7 +409,7 @@ impl ClientUsage {
 /// A refusal by a limit.
 #[derive(Debug)]
 pub(crate) struct LimitExceeded {
-    /// The setting, as metrics and logs name it.
+    /// The setting, or the share of all, as metrics and logs name it.
     pub(crate) limit: &'static str,
     pub(crate) status: Status,
 }
@@ -393,6 +421,17 @@ pub(crate) struct OpenCall(Arc<ClientUsage>);
 impl Drop for OpenCall {
     fn drop(&mut self) {
         self.0.open_calls.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A call that the server works on until this is dropped.
+#[derive(Debug)]
+pub(crate) struct CallInProgress(Arc<ClientUsage>);
+
+impl Drop for CallInProgress {
+    fn drop(&mut self) {
+        self.0.calls_in_progress.fetch_sub(1, Ordering::Relaxed);
+        self.0.all_calls_in_progress.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -7,7 +7,7 @@ use tonic::body::Body;
 
 use crate::access::access_of;
 use crate::call_cost::{CallCost, CallWork, ChargedBody, ChargedCall};
-use crate::client_limiter::{ConnectionInfo, LimitExceeded};
+use crate::client_limiter::{ClientUsage, ConnectionInfo, LimitExceeded};
 use crate::message_bounds::{has_request_stream, is_unary};
 use crate::middleware::{InnerService, Middleware};
 use crate::request_bytes::RequestBytes;
@@ -56,12 +56,17 @@ impl Middleware for LimitClients {
                 if is_unary && let Err(refused) = usage.room_for_answer().await {
                     return Ok(refused.into_http());
                 }
+                let in_progress = match usage.admit() {
+                    Ok(in_progress) => in_progress,
+                    Err(exceeded) => return Ok(refused(&usage, service, exceeded)),
+                };
                 let bytes = Arc::new(RequestBytes::new(usage, service));
                 let work = CallWork::new(cost, service);
                 request.extensions_mut().insert(Arc::clone(&bytes));
                 request.extensions_mut().insert(work.clone());
                 let is_lasting = has_request_stream(request.uri().path());
                 let response = ChargedCall::new(inner.call(request), work.clone()).await?;
+                drop(in_progress);
                 let (head, body) = response.into_parts();
                 // The call is open until its response has been sent or given up.
                 let kept = (open, bytes, on_connection);
@@ -71,10 +76,13 @@ impl Middleware for LimitClients {
                 }
                 Ok(Response::from_parts(head, Body::new(body)))
             }
-            Err(LimitExceeded { limit, status }) => {
-                usage.record_refusal(service, limit);
-                Ok(status.into_http())
-            }
+            Err(exceeded) => Ok(refused(&usage, service, exceeded)),
         }
     }
+}
+
+/// Answers a call that is over a limit.
+fn refused(usage: &ClientUsage, service: &'static str, exceeded: LimitExceeded) -> Response<Body> {
+    usage.record_refusal(service, exceeded.limit);
+    exceeded.status.into_http()
 }

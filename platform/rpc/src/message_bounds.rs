@@ -11,7 +11,8 @@
 //! service accepts.
 //! Sizes are computed from the descriptors, so that every message of every call is bounded without
 //! a list to keep.
-//! Calls whose messages do not arrive in time are ended.
+//! Calls whose messages do not arrive in time are ended: a request of one message has to be whole
+//! in this time after its call has begun, each message of a stream after its own first byte.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -90,7 +91,7 @@ impl Middleware for BoundMessages {
                 is_stream,
                 is_unary,
                 bytes,
-                deadline: None,
+                deadline: (!is_stream).then(|| Box::pin(sleep(MESSAGE_TIMEOUT))),
                 work,
                 end: None,
                 room: None,
@@ -109,7 +110,7 @@ struct BoundedBody {
     is_unary: bool,
     /// None outside of a server.
     bytes: Option<Arc<RequestBytes>>,
-    /// End of the time for the message that is arriving.
+    /// End of the time for the message of a stream that is arriving, or for the request.
     deadline: Option<Pin<Box<Sleep>>>,
     /// None outside of a server.
     work: Option<CallWork>,
@@ -133,6 +134,10 @@ impl BoundedBody {
         let before = self.scanner.messages_read;
         self.scanner.read(data)?;
         self.hold()?;
+        if !self.is_stream {
+            // The time goes on to the end of the request: its call has to wait for that.
+            return Ok(());
+        }
         if !self.scanner.is_within_message() {
             self.deadline = None;
         } else if self.deadline.is_none() || self.scanner.messages_read > before {
@@ -239,7 +244,8 @@ impl Stream for BoundedBody {
                 let Some(deadline) = &mut self.deadline else { return Poll::Pending };
                 deadline.as_mut().poll(context).map(|()| {
                     let most = MESSAGE_TIMEOUT.as_secs();
-                    let text = format!("a message of the request has not arrived within {most} s");
+                    let text =
+                        format!("a message, or the end of the request, has not come in {most} s");
                     Some(Err(Reason::RequestTooSlow.status(text, &[])))
                 })
             }

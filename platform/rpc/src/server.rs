@@ -37,8 +37,6 @@ use crate::middleware::MiddlewareLayer;
 use crate::security::Security;
 use crate::unreadable_requests::RefuseUnreadable;
 
-/// Calls in progress at once; further ones are refused with `RESOURCE_EXHAUSTED`.
-const CONCURRENT_CALLS: usize = 4096;
 /// Connections that the system keeps until they are accepted, if it allows so many. It drops what
 /// comes beyond, and a client tries again after one second, then three: all agents of a cluster may
 /// come at once.
@@ -334,8 +332,6 @@ pub(crate) async fn serve_incoming(
         .layer(MiddlewareLayer(RefuseUnreadable))
         .layer(MiddlewareLayer(BoundMessages))
         .layer(MiddlewareLayer(AuditChanges))
-        .load_shed()
-        .layer(tower::limit::GlobalConcurrencyLimitLayer::new(CONCURRENT_CALLS))
         .into_inner();
     let server = tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))

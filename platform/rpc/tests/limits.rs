@@ -6,6 +6,8 @@
 mod answers;
 #[path = "support/known.rs"]
 mod known;
+#[path = "limits/withheld.rs"]
+mod withheld;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -191,3 +191,26 @@ fn open_calls_are_counted_until_they_end() {
     drop(open);
     assert!(permit.usage.begin().is_ok());
 }
+
+#[test]
+fn few_clients_leave_calls_in_progress_for_others() {
+    let limiter = ClientLimiter::new(LIMITS);
+    let few = ["tenant/a", "tenant/b", "tenant/c"].map(|name| connect(&limiter, name).unwrap());
+    let mut held = Vec::new();
+    let taken = few.each_ref().map(|client| {
+        let before = held.len();
+        held.extend(std::iter::from_fn(|| client.usage.admit().ok()));
+        held.len() - before
+    });
+    assert_eq!(taken, [4_096, 2_048, 1_024]);
+    let refused = few[0].usage.admit().unwrap_err();
+    assert_eq!(refused.limit, "calls_in_progress");
+    assert_eq!(crate::reason_of(&refused.status).as_deref(), Some("TOO_MANY_OPEN_CALLS"));
+    assert_eq!(crate::retry_after(&refused.status), Some(OPEN_CALLS_DELAY));
+    let other = connect(&limiter, "tenant/d").unwrap();
+    let others: Vec<_> = std::iter::from_fn(|| other.usage.admit().ok()).collect();
+    assert_eq!(others.len(), 512);
+    drop((held, others));
+    let again: Vec<_> = std::iter::from_fn(|| other.usage.admit().ok()).collect();
+    assert_eq!(again.len(), 4_096, "calls that have ended do not count");
+}

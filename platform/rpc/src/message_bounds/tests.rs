@@ -92,11 +92,11 @@ fn texts_of(message: usize, depth: usize) -> usize {
     texts.sum()
 }
 
-/// Reads a call in two parts, after which nothing more comes; gives how it ended.
-async fn body(first: &'static [u8], second: &'static [u8]) -> Result<usize, Status> {
+/// Reads a call in parts, after which nothing more comes; gives how it ended.
+async fn body(is_stream: bool, sent: &[&'static [u8]]) -> Result<usize, Status> {
     let request = MESSAGES.requests["/fabricast.v1.TicService/PlanMgids"].message;
     let (parts, received) = tokio::sync::mpsc::channel(2);
-    for part in [first, second] {
+    for &part in sent {
         parts.send(Ok::<_, Status>(Frame::data(Bytes::from_static(part)))).await.unwrap();
     }
     let body = Body::new(StreamBody::new(ReceiverStream::new(received)));
@@ -105,10 +105,10 @@ async fn body(first: &'static [u8], second: &'static [u8]) -> Result<usize, Stat
     let mut body = BoundedBody {
         frames,
         scanner,
-        is_stream: false,
-        is_unary: true,
+        is_stream,
+        is_unary: !is_stream,
         bytes: None,
-        deadline: None,
+        deadline: (!is_stream).then(|| Box::pin(sleep(MESSAGE_TIMEOUT))),
         work: None,
         end: None,
         room: None,
@@ -128,13 +128,25 @@ async fn body(first: &'static [u8], second: &'static [u8]) -> Result<usize, Stat
 #[tokio::test(start_paused = true)]
 async fn a_message_that_does_not_end_is_given_up_and_silence_between_messages_is_not() {
     const WHOLE: &[u8] = &[0, 0, 0, 0, 3, 2, 1, 7];
-    for (first, second) in [(&WHOLE[..3], &WHOLE[3..6]), (WHOLE, &WHOLE[..7])] {
-        let refused = body(first, second).await.unwrap_err();
+    for sent in [[&WHOLE[..3], &WHOLE[3..6]], [WHOLE, &WHOLE[..7]]] {
+        let refused = body(true, &sent).await.unwrap_err();
         let reason = crate::reason_of(&refused);
-        assert_eq!(reason.as_deref(), Some("REQUEST_TOO_SLOW"), "{first:?}");
+        assert_eq!(reason.as_deref(), Some("REQUEST_TOO_SLOW"), "{sent:?}");
     }
-    assert_eq!(body(WHOLE, WHOLE).await.unwrap(), 16);
-    assert_eq!(body(&WHOLE[..2], &WHOLE[2..]).await.unwrap(), 8);
+    assert_eq!(body(true, &[]).await.unwrap(), 0);
+    assert_eq!(body(true, &[WHOLE, WHOLE]).await.unwrap(), 16);
+    assert_eq!(body(true, &[&WHOLE[..2], &WHOLE[2..]]).await.unwrap(), 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_of_one_message_that_does_not_begin_or_end_is_given_up() {
+    const WHOLE: &[u8] = &[0, 0, 0, 0, 3, 2, 1, 7];
+    let parts: [&[&[u8]]; 3] = [&[], &[&WHOLE[..3], &WHOLE[3..6]], &[WHOLE]];
+    for sent in parts {
+        let refused = body(false, sent).await.unwrap_err();
+        let reason = crate::reason_of(&refused);
+        assert_eq!(reason.as_deref(), Some("REQUEST_TOO_SLOW"), "{sent:?}");
+    }
 }
 
 #[test]
