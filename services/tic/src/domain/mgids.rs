@@ -344,6 +344,8 @@ fn wanted<'a>(group: &'a GroupRecord, members: &'a [u32]) -> Wanted<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use fabricast_groups::directory::Limits;
     use fabricast_groups::hints::MgidHints;
     use fabricast_groups::ids::{Epoch, Moment, Pn, Revision};
@@ -359,9 +361,12 @@ mod tests {
 
     /// A fabric that is a single leaf: two colors are two trees.
     fn choice() -> MgidAllocations {
+        choice_for(&Directory::new(Limits { mgids: 6, ..Limits::default() }))
+    }
+
+    fn choice_for(directory: &Directory) -> MgidAllocations {
         let graph = Arc::new(ibnetdiscover::read(ONE_HOST).unwrap());
-        let directory = Directory::new(Limits { mgids: 6, ..Limits::default() });
-        MgidAllocations::new(graph, EngineOptions::new(2, TableKind::PerPort), &directory).unwrap()
+        MgidAllocations::new(graph, EngineOptions::new(2, TableKind::PerPort), directory).unwrap()
     }
 
     fn endpoint(choice: &MgidAllocations) -> EndpointName {
@@ -440,6 +445,44 @@ mod tests {
         assert_eq!(choose(&mut choice, &|_| true), Some(2), "0 and 1 are known to be taken");
         choice.applied(&[Change::MgidReleased(Mgid(0)), Change::MgidReleased(Mgid(1))]);
         assert_eq!(choose(&mut choice, &|_| true), Some(0));
+    }
+
+    /// Chooses an MGID that is not retired, and says how many had to be asked about.
+    fn choose_clean(choice: &mut MgidAllocations, retired: &BTreeSet<u32>) -> (u32, u32) {
+        let looks = Cell::new(0);
+        let is_free = |mgid: Mgid| {
+            looks.set(looks.get() + 1);
+            !retired.contains(&mgid.0)
+        };
+        (choose(choice, &is_free).unwrap(), looks.get())
+    }
+
+    /// Nobody says that an MGID is clean while no route service works.
+    #[test]
+    fn a_new_group_costs_one_look_however_many_have_ended() {
+        const ENDED: u64 = 20_000;
+        let limits = Limits { mgids: 1 << 16, ..Limits::default() };
+        let mut choice = choice_for(&Directory::new(limits.clone()));
+        let (mut retired, mut stored) = (BTreeSet::new(), Directory::new(limits));
+        for gn in 0..ENDED {
+            let (mgid, looks) = choose_clean(&mut choice, &retired);
+            assert_eq!(looks, 1, "after {gn} ends");
+            let only = Arc::new(member(&choice, gn, 0));
+            choice.applied(&[group(gn, mgid), Change::MemberPut(Arc::clone(&only))]);
+            let retires = Change::MgidRetired(Mgid(mgid), Revision(gn));
+            stored.apply(&retires);
+            choice.applied(&[Change::MemberDeleted(only), Change::GroupDeleted(Gn(gn)), retires]);
+            choice.committed();
+            assert!(retired.insert(mgid));
+        }
+        // Also in a TIC that has just become the leader.
+        choice.start_over(&stored);
+        assert_eq!(choose_clean(&mut choice, &retired).1, 1);
+        choice.refused();
+        let clean = *retired.first().unwrap();
+        retired.remove(&clean);
+        choice.applied(&[Change::MgidReleased(Mgid(clean))]);
+        assert_eq!(choose_clean(&mut choice, &retired), (clean, 1));
     }
 
     #[test]
