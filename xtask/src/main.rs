@@ -30,8 +30,10 @@ mod tidy;
 mod upgrade;
 
 use std::ffi::OsStr;
+use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::str::FromStr;
 
 use anyhow::{Context, Result};
 
@@ -56,6 +58,9 @@ usage: cargo xtask <verb>
   mutants [NAME | --sample COUNT]
                     plant bugs, or those with NAME in their names, or some drawn by chance, and demand that
                     the simulation or a named test finds each
+  mutants --all-tests COUNT [SEED]
+                    plant some bugs, drawn by chance or as by an earlier seed, ask all tests of their packages and
+                    the simulation of each, and print the shares that the named checks and all others find
   e2e [--short]     build the images, start the cluster of deploy/compose without records, break it container
                     by container under load, walk through docs/runbooks and what other pages do there, and end
                     it; left out aloud where no docker engine is (--short: parts of each kind are broken in one
@@ -170,9 +175,10 @@ fn test(root: &Path, words: &[&str]) -> Result<Option<bool>> {
         }
         [verb @ ("sim" | "cluster-sim"), options @ ..] => steps::simulate(root, verb, options)?,
         ["mutants"] => mutants::run(root, "")?,
-        ["mutants", "--sample", count] => {
-            let count = count.parse().with_context(|| format!("--sample {count}: no number"))?;
-            mutants::run_sample(root, count)?
+        ["mutants", "--sample", count] => mutants::run_sample(root, number(count)?)?,
+        ["mutants", "--all-tests", count] => mutants::run_all_tests(root, number(count)?, None)?,
+        ["mutants", "--all-tests", count, seed] => {
+            mutants::run_all_tests(root, number(count)?, Some(number(seed)?))?
         }
         ["mutants", filter] => mutants::run(root, filter)?,
         ["e2e"] => e2e::run(root, false)?,
@@ -197,6 +203,10 @@ fn test(root: &Path, words: &[&str]) -> Result<Option<bool>> {
         _ => return Ok(None),
     };
     Ok(Some(passed))
+}
+
+fn number<N: FromStr<Err = ParseIntError>>(word: &str) -> Result<N> {
+    word.parse().with_context(|| format!("{word}: no number"))
 }
 
 /// Runs the chore of these words if it writes, measures or installs something, as [`test`].
