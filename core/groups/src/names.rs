@@ -148,13 +148,11 @@ impl GroupName {
     }
 
     /// Returns the tenant that a group named `TENANT/REST` belongs to; `None` for other names, and
-    /// for groups of jobs, which have shares of their own.
+    /// for groups of jobs, which have shares of their own. One named `job/REST` that belongs to no
+    /// job has no share, and is of a tenant of that name.
     pub fn tenant(&self) -> Option<&str> {
-        if self.0.starts_with(JOB_PREFIX) {
-            return None;
-        }
         let (tenant, rest) = self.0.split_once('/')?;
-        (!tenant.is_empty() && !rest.is_empty()).then_some(tenant)
+        (!tenant.is_empty() && !rest.is_empty() && self.job().is_none()).then_some(tenant)
     }
 }
 
@@ -240,6 +238,20 @@ mod tests {
         assert_eq!(job("job/slurm-7/ring/1").as_deref(), Some("slurm-7"));
         for other in ["job/7", "job/7/", "job//a", "jobs/7/a", "7/a", "a/job/7/b"] {
             assert_eq!(job(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_group_belongs_to_a_tenant_or_to_a_job_if_there_is_a_prefix() {
+        let tenant = |name: &str| GroupName::new(name).unwrap().tenant().map(str::to_owned);
+        for name in ["acme/a", "acme/a/b", "acme//"] {
+            assert_eq!(tenant(name).as_deref(), Some("acme"), "{name}");
+        }
+        for name in ["job/a", "job/7/", "job//a"] {
+            assert_eq!(tenant(name).as_deref(), Some("job"), "{name}");
+        }
+        for other in ["job/7/a", "acme", "acme/", "/a", "job/"] {
+            assert_eq!(tenant(other), None, "{other}");
         }
     }
 

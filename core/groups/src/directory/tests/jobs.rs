@@ -273,3 +273,13 @@ fn the_record_of_an_ending_job_is_written_once() {
         tic.check();
     }
 }
+
+/// They need no token either, so nothing else limits them.
+#[test]
+fn groups_that_are_named_as_of_jobs_but_are_of_none_leave_room_for_others() {
+    let mut tic = Tic::new(Limits { groups: 12, ..Limits::default() });
+    tic.run(&register(0, 1)).unwrap();
+    let create = |number: u32| join(&format!("job/{number}"), &format!("job/{number}"), 0, "p");
+    assert_eq!((0..20).find(|number| tic.run(&create(*number)).is_err()), Some(6));
+    tic.check();
+}
