@@ -290,7 +290,7 @@ impl ProcessService for ProcessServer {
         check_count("processes", processes.len())?;
         let read = |wanted: &v1::LocalProcess| self.process(&wanted.node, &wanted.process);
         let processes: Vec<ProcessId> = processes.iter().map(read).collect::<Result<_, _>>()?;
-        self.agent.sessions.reserve(&call.session, &processes, user)?;
+        self.agent.sessions.reserve(&call.session, &processes, user).await?;
         let agent = Arc::clone(&self.agent);
         let session = Arc::clone(&call.session);
         let join = async move { join_in_order(&agent, &session, &group, &processes).await };

@@ -52,29 +52,35 @@ impl fmt::Display for Holder {
 #[derive(Debug, Default)]
 pub(crate) struct Reservations(BTreeMap<ProcessId, Reservation>);
 
+/// A name that is reserved.
 #[derive(Debug)]
-struct Reservation {
-    holder: Holder,
-    /// Sessions that reserve the name, at least one.
-    sessions: usize,
+pub(crate) struct Reservation {
+    pub(crate) holder: Holder,
+    /// Numbers of the sessions that reserve the name, at least one.
+    pub(crate) sessions: Vec<u64>,
 }
 
 impl Reservations {
-    /// Returns whom a name is reserved for; `None` if it is not.
-    pub(crate) fn holder(&self, process: &ProcessId) -> Option<&Holder> {
-        self.0.get(process).map(|reservation| &reservation.holder)
+    /// Returns the reservation of a name; `None` if nobody has reserved it.
+    pub(crate) fn get(&self, process: &ProcessId) -> Option<&Reservation> {
+        self.0.get(process)
     }
 
     /// Notes that one more session reserves a name. A name that is reserved keeps its holder.
-    pub(crate) fn add(&mut self, process: ProcessId, holder: Holder) {
-        self.0.entry(process).or_insert(Reservation { holder, sessions: 0 }).sessions += 1;
+    ///
+    /// - `session`: its number.
+    pub(crate) fn add(&mut self, process: ProcessId, holder: Holder, session: u64) {
+        let first = || Reservation { holder, sessions: Vec::with_capacity(1) };
+        self.0.entry(process).or_insert_with(first).sessions.push(session);
     }
 
     /// Notes that a session which reserves a name has ended.
-    pub(crate) fn remove(&mut self, process: &ProcessId) {
+    ///
+    /// - `session`: its number.
+    pub(crate) fn remove(&mut self, process: &ProcessId, session: u64) {
         let Some(reservation) = self.0.get_mut(process) else { return };
-        reservation.sessions -= 1;
-        if reservation.sessions == 0 {
+        reservation.sessions.retain(|number| *number != session);
+        if reservation.sessions.is_empty() {
             self.0.remove(process);
         }
     }

@@ -87,12 +87,46 @@ impl Table {
         Self { sessions, shares: SessionShares::new(MAX_SESSIONS), numbers, reservations }
     }
 
-    /// Returns whether nobody else has reserved a name or is attached under it.
-    fn is_free_for(&self, holder: &Holder, process: &ProcessId) -> bool {
-        let attached = self.numbers.get(process).and_then(|number| self.sessions.get(number));
-        let is_holder = |one: &Arc<Session>| holder.admits(one.owner.user, one.job_token.as_ref());
-        self.reservations.holder(process).is_none_or(|other| other == holder)
-            && attached.is_none_or(is_holder)
+    /// The session in which a process is attached, or was until it began to end.
+    fn attached(&self, process: &ProcessId) -> Option<&Arc<Session>> {
+        self.sessions.get(self.numbers.get(process)?)
+    }
+
+    /// Sessions that reserve a name.
+    fn reserving(&self, process: &ProcessId) -> impl Iterator<Item = &Arc<Session>> {
+        let numbers = self.reservations.get(process).map(|reservation| &reservation.sessions);
+        numbers.into_iter().flatten().filter_map(move |number| self.sessions.get(number))
+    }
+
+    /// Returns whether a name may be reserved now: not while sessions that had it are ending, which
+    /// takes the process out of its groups, also out of those that it would be joined to now.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::NotFree`] if others have reserved it or are attached under it.
+    fn is_free_for(&self, holder: Holder, process: &ProcessId) -> Result<bool, SessionError> {
+        let is_holder = |one: &Session| holder.admits(one.owner.user, one.job_token.as_ref());
+        let reserved = self.reservations.get(process);
+        let is_reserved = reserved.is_some_and(|reserved| reserved.holder != holder)
+            && self.reserving(process).any(|one| !one.is_ending());
+        let attached = self.attached(process);
+        if is_reserved || attached.is_some_and(|one| !one.is_ending() && !is_holder(one)) {
+            let (node, process) = process.clone();
+            return Err(SessionError::NotFree { node, process, holder });
+        }
+        Ok(!self.reserving(process).chain(attached).any(|one| one.is_ending()))
+    }
+
+    /// Returns whether the end of a session takes a process out of a group: the session may use the
+    /// group, and no other one may in which the process is attached, or that reserves its name.
+    fn takes_out(&self, ending: &Session, process: &ProcessId, group: &GroupName) -> bool {
+        let may_use = |session: &Session| session.owner.caller.owns_group(group.as_str());
+        let attached = self.attached(process).filter(|other| other.number != ending.number);
+        // What a process has joined ends with it, also if its name is reserved for its successor.
+        let reserving = self
+            .reserving(process)
+            .filter(|other| *process != ending.process && !other.is_ending());
+        may_use(ending) && !attached.into_iter().chain(reserving).any(|other| may_use(other))
     }
 }
 
@@ -134,7 +168,10 @@ pub(crate) enum SessionError {
     NotFree { node: NodeName, process: ProcessName, holder: Holder },
     #[error("user: only root reserves names for another user, here {user}")]
     ForeignUser { user: u32 },
-    #[error("the memberships of a process of this name that died have not ended yet")]
+    #[error(
+        "the memberships of a process of this name that died, or that a launcher had reserved, \
+         have not ended yet"
+    )]
     PredecessorNotEnded,
 }
 
@@ -168,6 +205,11 @@ impl Drop for Attached {
 }
 
 impl Session {
+    /// Returns whether it has begun to end.
+    fn is_ending(&self) -> bool {
+        self.over.is_cancelled()
+    }
+
     /// The holder of names that this session reserves.
     ///
     /// - `user`: the user that it reserves them for; `None` for its own.
@@ -206,8 +248,8 @@ impl Sessions {
 
     /// Begins a session, once a predecessor of the same name has ended.
     ///
-    /// A name that is reserved for others is refused (SESSION-6), and so is one that is a member of
-    /// a group which the owner may not use.
+    /// A name that is reserved for others is refused (SESSION-6), unless the sessions that reserve
+    /// it are ending, and so is one that is a member of a group which the owner may not use.
     ///
     /// - `token`: of the process's job.
     pub(crate) async fn attach(
@@ -216,19 +258,11 @@ impl Sessions {
         owner: Owner,
         token: Option<JobToken>,
     ) -> Result<Attached, SessionError> {
-        let attaching = async {
-            loop {
-                let removed = self.0.removed.notified();
-                tokio::pin!(removed);
-                removed.as_mut().enable();
-                if let Some(session) = self.insert(&process, &owner, token.as_ref())? {
-                    return Ok(Attached { sessions: self.clone(), session });
-                }
-                removed.await;
-            }
-        };
-        let attached = tokio::time::timeout(PREDECESSOR_TIMEOUT, attaching).await;
-        let attached = attached.unwrap_or(Err(SessionError::PredecessorNotEnded))?;
+        let attaching = self.once_ended(|| {
+            let session = self.insert(&process, &owner, token.as_ref())?;
+            Ok(session.map(|session| Attached { sessions: self.clone(), session }))
+        });
+        let attached = attaching.await?;
         if self.groups(&process).iter().all(|group| owner.caller.owns_group(group.as_str())) {
             return Ok(attached);
         }
@@ -236,7 +270,29 @@ impl Sessions {
         Err(SessionError::ForeignName { node, process, owner })
     }
 
-    /// Adds a session; `None` while a predecessor is ending.
+    /// Changes the table once no session that is ending is in the way.
+    ///
+    /// - `change`: returns `None` while one is.
+    async fn once_ended<T>(
+        &self,
+        change: impl Fn() -> Result<Option<T>, SessionError>,
+    ) -> Result<T, SessionError> {
+        let changing = async {
+            loop {
+                let removed = self.0.removed.notified();
+                tokio::pin!(removed);
+                removed.as_mut().enable();
+                if let Some(changed) = change().transpose() {
+                    return changed;
+                }
+                removed.await;
+            }
+        };
+        let changed = tokio::time::timeout(PREDECESSOR_TIMEOUT, changing).await;
+        changed.unwrap_or(Err(SessionError::PredecessorNotEnded))
+    }
+
+    /// Adds a session; `None` while a predecessor, or a launcher that had the name, is ending.
     fn insert(
         &self,
         process: &ProcessId,
@@ -244,13 +300,16 @@ impl Sessions {
         token: Option<&JobToken>,
     ) -> Result<Option<Arc<Session>>, SessionError> {
         let mut table = self.0.table.lock();
-        let reserved = table.reservations.holder(process);
-        if let Some(holder) = reserved.filter(|holder| !holder.admits(owner.user, token)) {
-            let (holder, (node, process)) = (*holder, process.clone());
+        let holder = table.reservations.get(process).map(|reservation| reservation.holder);
+        if let Some(holder) = holder.filter(|holder| !holder.admits(owner.user, token)) {
+            if table.reserving(process).all(|launcher| launcher.is_ending()) {
+                return Ok(None);
+            }
+            let (node, process) = process.clone();
             return Err(SessionError::Reserved { node, process, holder });
         }
-        if let Some(held) = table.numbers.get(process).and_then(|held| table.sessions.get(held)) {
-            if held.over.is_cancelled() {
+        if let Some(held) = table.attached(process) {
+            if held.is_ending() {
                 return Ok(None);
             }
             let (node, process) = process.clone();
@@ -275,25 +334,45 @@ impl Sessions {
         Ok(Some(session))
     }
 
-    /// Notes processes that are to attach before a session ends, as a whole or not at all.
+    /// Notes processes that are to attach before a session ends, as a whole or not at all, once the
+    /// sessions that had their names before have ended.
     ///
     /// - `user`: the user that they will run as; `None` for that of the session.
     ///
     /// # Errors
     ///
     /// [`SessionError::ForeignUser`], [`SessionError::NotFree`] with the first process that others
-    /// have, [`SessionError::TooManyReserved`].
-    pub(crate) fn reserve(
+    /// have, [`SessionError::TooManyReserved`], [`SessionError::PredecessorNotEnded`], or
+    /// [`SessionError::Unknown`] if the session ends meanwhile.
+    pub(crate) async fn reserve(
         &self,
         session: &Session,
         processes: &[ProcessId],
         user: Option<u32>,
     ) -> Result<(), SessionError> {
         let holder = session.holder(user)?;
+        let noting = self.once_ended(|| self.note_reserved(session, processes, holder));
+        tokio::select! {
+            biased;
+            () = session.over.cancelled() => Err(SessionError::Unknown),
+            noted = noting => noted,
+        }
+    }
+
+    /// Notes reserved processes; `None` while sessions that had their names are ending.
+    fn note_reserved(
+        &self,
+        session: &Session,
+        processes: &[ProcessId],
+        holder: Holder,
+    ) -> Result<Option<()>, SessionError> {
         let mut table = self.0.table.lock();
-        let taken = processes.iter().find(|process| !table.is_free_for(&holder, process));
-        if let Some((node, process)) = taken.cloned() {
-            return Err(SessionError::NotFree { node, process, holder });
+        let mut are_free = true;
+        for process in processes {
+            are_free &= table.is_free_for(holder, process)?;
+        }
+        if !are_free {
+            return Ok(None);
         }
         let mut reserved = session.reserved.lock();
         let more = processes.iter().filter(|process| !reserved.contains(*process));
@@ -302,10 +381,10 @@ impl Sessions {
             return Err(SessionError::TooManyReserved);
         }
         for process in more {
-            table.reservations.add(process.clone(), holder);
+            table.reservations.add(process.clone(), holder, session.number);
             reserved.insert(process.clone());
         }
-        Ok(())
+        Ok(Some(()))
     }
 
     /// Takes a process that is gone out of its groups, and those that it reserved and that have not
@@ -340,17 +419,13 @@ impl Sessions {
         info!(%node, %process, "process detached");
     }
 
-    /// One leave for each membership of processes that are gone, if the ending session may use its
-    /// group and no other session in which the process is attached may.
+    /// One leave for each membership of processes that are gone and that the end of a session takes
+    /// out of its group.
     fn leaves(&self, gone: &BTreeSet<ProcessId>, ending: &Session) -> Vec<(NodeName, LeaveCall)> {
         let held = self.memberships(gone);
         let table = self.0.table.lock();
-        let is_left = |(process, group): &(ProcessId, GroupName)| {
-            let may_use = |session: &Session| session.owner.caller.owns_group(group.as_str());
-            let attached = table.numbers.get(process).and_then(|number| table.sessions.get(number));
-            let attached = attached.filter(|other| other.number != ending.number);
-            may_use(ending) && !attached.is_some_and(|other| may_use(other))
-        };
+        let is_left =
+            |(process, group): &(ProcessId, GroupName)| table.takes_out(ending, process, group);
         let leave = |((node, process), group)| {
             let request_id = RequestId::new(&request_id()).ok()?;
             Some((node, LeaveCall { request_id, group, process }))
@@ -386,7 +461,7 @@ impl Sessions {
     /// - `reserved`: those that it reserved.
     fn remove(&self, session: &Session, reserved: &BTreeSet<ProcessId>) {
         let mut table = self.0.table.lock();
-        reserved.iter().for_each(|process| table.reservations.remove(process));
+        reserved.iter().for_each(|process| table.reservations.remove(process, session.number));
         table.sessions.remove(&session.number);
         table.shares.end(session.owner.user);
         table.numbers.remove(&session.process);
@@ -396,197 +471,4 @@ impl Sessions {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::agent;
-
-    fn named(node: &NodeName, name: &str) -> ProcessId {
-        (node.clone(), ProcessName::new(name).unwrap())
-    }
-
-    fn user(number: u32) -> Owner {
-        Owner { user: Some(number), ..Owner::default() }
-    }
-
-    #[tokio::test]
-    async fn a_name_is_attached_once_and_free_again_after_the_end() {
-        let test = agent();
-        let sessions = &test.agent.sessions;
-        let process = named(&test.node, "p0");
-        let first = sessions.attach(process.clone(), user(7), None).await.unwrap();
-        let refused = sessions.attach(process.clone(), user(7), None).await.unwrap_err();
-        assert_eq!(refused.reason(), Reason::ProcessAttached);
-        let number = first.session.number;
-        let call = sessions.call(number, &user(7)).unwrap();
-        drop(first);
-        assert_eq!(sessions.call(number, &user(7)).unwrap_err(), SessionError::Unknown);
-        // A call of the first is still in flight, so the next of the name waits.
-        let next = sessions.attach(process, user(7), None);
-        tokio::pin!(next);
-        let early = tokio::time::timeout(Duration::from_millis(20), &mut next).await;
-        assert!(early.is_err(), "{early:?}");
-        drop(call);
-        assert_ne!(next.await.unwrap().session.number, number);
-    }
-
-    #[tokio::test]
-    async fn no_user_attaches_so_many_processes_that_another_cannot() {
-        let test = agent();
-        let sessions = &test.agent.sessions;
-        let process = |at: usize| named(&test.node, &format!("p{at}"));
-        for at in 0..MAX_SESSIONS / 2 {
-            sessions.insert(&process(at), &user(7), None).unwrap().unwrap();
-        }
-        let next = process(MAX_SESSIONS);
-        let refused = sessions.insert(&next, &user(7), None).unwrap_err();
-        let share = NoShare::User { count: MAX_SESSIONS / 2 };
-        assert_eq!(refused, SessionError::NoShare(share));
-        assert_eq!(refused.reason(), Reason::LimitReached);
-        drop(sessions.attach(next.clone(), user(8), None).await.unwrap());
-        sessions.attach(next, user(8), None).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_session_reserves_a_bounded_number_of_processes() {
-        let test = agent();
-        let sessions = &test.agent.sessions;
-        let attached = sessions.attach(named(&test.node, "p0"), user(7), None).await.unwrap();
-        let session = &attached.session;
-        let reserved = |count: usize| -> Vec<ProcessId> {
-            (0..count).map(|number| named(&test.node, &format!("r{number}"))).collect()
-        };
-        // The same ones count once.
-        sessions.reserve(session, &reserved(MAX_RESERVED), None).unwrap();
-        sessions.reserve(session, &reserved(MAX_RESERVED), None).unwrap();
-        let refused = sessions.reserve(session, &reserved(MAX_RESERVED + 1), None).unwrap_err();
-        assert_eq!(refused.reason(), Reason::LimitReached);
-    }
-
-    #[tokio::test]
-    async fn a_session_of_another_user_is_refused() {
-        let test = agent();
-        let sessions = &test.agent.sessions;
-        let attached = sessions.attach(named(&test.node, "p0"), user(7), None).await.unwrap();
-        for other in [user(8), Owner::default()] {
-            let refused = sessions.call(attached.session.number, &other).unwrap_err();
-            assert_eq!(refused, SessionError::NotYours);
-        }
-    }
-
-    fn token(text: &str) -> Option<JobToken> {
-        Some(JobToken::new(text).unwrap())
-    }
-
-    /// Asserts that a name is refused to a process as one that is reserved for others.
-    async fn is_kept_from(
-        sessions: &Sessions,
-        process: &ProcessId,
-        owner: Owner,
-        token: Option<JobToken>,
-    ) {
-        let refused = sessions.attach(process.clone(), owner, token).await.unwrap_err();
-        assert_eq!(refused.reason(), Reason::NotPermitted);
-        let named =
-            format!("process: '{}' on node '{}' is reserved for user", process.1, process.0);
-        assert!(refused.to_string().starts_with(&named), "{refused}");
-    }
-
-    #[tokio::test]
-    async fn a_reserved_name_is_kept_for_the_user_of_the_launcher_until_its_end() {
-        let test = agent();
-        let sessions = &test.agent.sessions;
-        let [launching, process] = ["launcher", "p0"].map(|name| named(&test.node, name));
-        let launcher = sessions.attach(launching.clone(), user(7), None).await.unwrap();
-        sessions.reserve(&launcher.session, std::slice::from_ref(&process), None).unwrap();
-        for other in [user(8), user(ROOT), Owner::default()] {
-            is_kept_from(sessions, &process, other, None).await;
-        }
-        // The name was not used up, and is kept when its process has gone.
-        let first = sessions.attach(process.clone(), user(7), None).await.unwrap();
-        drop(first);
-        is_kept_from(sessions, &process, user(8), None).await;
-        drop(sessions.attach(process.clone(), user(7), None).await.unwrap());
-        // While the launcher's session ends, the memberships may still be there.
-        let call = sessions.call(launcher.session.number, &user(7)).unwrap();
-        drop(launcher);
-        is_kept_from(sessions, &process, user(8), None).await;
-        drop(call);
-        // The name of the launcher is free once its session has ended.
-        let _next = sessions.attach(launching, user(8), None).await.unwrap();
-        sessions.attach(process, user(8), None).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_name_is_kept_until_the_last_session_that_reserves_it_has_ended() {
-        let test = agent();
-        let sessions = &test.agent.sessions;
-        let [one, other, process] = ["one", "other", "p0"].map(|name| named(&test.node, name));
-        let first = sessions.attach(one.clone(), user(7), None).await.unwrap();
-        let second = sessions.attach(other.clone(), user(7), None).await.unwrap();
-        let names = std::slice::from_ref(&process);
-        for launcher in [&first, &first, &second] {
-            sessions.reserve(&launcher.session, names, None).unwrap();
-        }
-        drop(first);
-        drop(sessions.attach(one, user(7), None).await.unwrap());
-        is_kept_from(sessions, &process, user(8), None).await;
-        drop(second);
-        let _next = sessions.attach(other, user(7), None).await.unwrap();
-        sessions.attach(process, user(8), None).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn only_root_reserves_for_another_user() {
-        let test = agent();
-        let sessions = &test.agent.sessions;
-        let [one, other, process] = ["one", "other", "p0"].map(|name| named(&test.node, name));
-        let names = std::slice::from_ref(&process);
-        for (launching, owner) in [(one.clone(), user(8)), (one, Owner::default())] {
-            let launcher = sessions.attach(launching, owner, None).await.unwrap();
-            let refused = sessions.reserve(&launcher.session, names, Some(7)).unwrap_err();
-            assert_eq!(refused, SessionError::ForeignUser { user: 7 });
-            assert_eq!(refused.reason(), Reason::NotPermitted);
-        }
-        let root = sessions.attach(other, user(ROOT), None).await.unwrap();
-        sessions.reserve(&root.session, names, Some(7)).unwrap();
-        for other in [user(8), user(ROOT), Owner::default()] {
-            is_kept_from(sessions, &process, other, None).await;
-        }
-        sessions.attach(process, user(7), None).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_name_that_another_user_has_is_reserved_for_nobody_else_and_nothing_is_noted() {
-        let test = agent();
-        let sessions = &test.agent.sessions;
-        let process = |name| named(&test.node, name);
-        let _squatter = sessions.attach(process("p1"), user(8), None).await.unwrap();
-        let other = sessions.attach(process("other"), user(8), None).await.unwrap();
-        sessions.reserve(&other.session, &[process("p2")], None).unwrap();
-        let launcher = sessions.attach(process("launcher"), user(7), None).await.unwrap();
-        for taken in ["p1", "p2"] {
-            let names = [process("p0"), process(taken)];
-            let refused = sessions.reserve(&launcher.session, &names, None).unwrap_err();
-            assert_eq!(refused.reason(), Reason::NotPermitted);
-            let named = format!("processes: '{taken}' on node 'n0' is not free for user 7");
-            assert!(refused.to_string().starts_with(&named), "{refused}");
-        }
-        assert!(launcher.session.reserved.lock().is_empty());
-        sessions.attach(process("p0"), user(8), None).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_launcher_with_a_jobs_token_keeps_its_names_for_processes_with_that_token() {
-        let test = agent();
-        let sessions = &test.agent.sessions;
-        let [launching, process] = ["launcher", "p0"].map(|name| named(&test.node, name));
-        let job = || token("aaaaaaaaaaaaaaaa");
-        let launcher = sessions.attach(launching, user(7), job()).await.unwrap();
-        sessions.reserve(&launcher.session, std::slice::from_ref(&process), None).unwrap();
-        for other in [None, token("bbbbbbbbbbbbbbbb")] {
-            is_kept_from(sessions, &process, user(7), other).await;
-        }
-        is_kept_from(sessions, &process, user(8), job()).await;
-        sessions.attach(process, user(7), job()).await.unwrap();
-    }
-}
+mod tests;

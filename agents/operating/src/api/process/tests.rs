@@ -205,7 +205,7 @@ async fn reserved_by(served: &Served, user: u32, token: Option<&str>, name: &str
     let owner = Owner { user: Some(user), ..Owner::default() };
     let token = token.map(|token| JobToken::new(token).unwrap());
     let launcher = sessions.attach(named(&format!("launcher-{name}")), owner, token).await.unwrap();
-    sessions.reserve(&launcher.session, &[named(name)], None).unwrap();
+    sessions.reserve(&launcher.session, &[named(name)], None).await.unwrap();
     launcher
 }
 
