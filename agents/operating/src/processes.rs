@@ -5,6 +5,6 @@ pub(crate) mod group_members;
 pub(crate) mod memory;
 pub(crate) mod participants;
 pub(crate) mod reservations;
-pub(crate) mod session_shares;
 pub(crate) mod sessions;
 pub(crate) mod user_rules;
+pub(crate) mod user_shares;

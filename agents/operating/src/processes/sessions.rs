@@ -24,8 +24,8 @@ use tracing::info;
 
 use super::memory::Sharing;
 use super::reservations::{Holder, ProcessId, Reservations};
-use super::session_shares::{NoShare, SessionShares};
 use super::user_rules::Owner;
+use super::user_shares::{NoShare, UserShares};
 use crate::links::member_handle::MemberHandle;
 use crate::runtime::Runtime;
 use crate::settings::CALLS_PER_CLIENT;
@@ -35,6 +35,8 @@ use crate::tic::membership_calls::MembershipCalls;
 const MAX_SESSIONS: usize = 16_384;
 /// Processes that one session may have reserved.
 const MAX_RESERVED: usize = 65_536;
+/// Processes that all sessions may have reserved.
+const MAX_RESERVED_BY_ALL: usize = 16 * MAX_RESERVED;
 /// A process waits this long for the end of a predecessor of its name.
 const PREDECESSOR_TIMEOUT: Duration = Duration::from_secs(8);
 /// Number of the user that may reserve names for others.
@@ -76,15 +78,19 @@ struct Inner {
 #[derive(Debug)]
 struct Table {
     sessions: BTreeMap<u64, Arc<Session>>,
-    shares: SessionShares,
+    shares: UserShares,
     numbers: BTreeMap<ProcessId, u64>,
     reservations: Reservations,
+    /// Names that the sessions of each user reserve.
+    reserved: UserShares,
 }
 
 impl Table {
     fn new() -> Self {
         let (sessions, numbers, reservations) = Default::default();
-        Self { sessions, shares: SessionShares::new(MAX_SESSIONS), numbers, reservations }
+        let shares = UserShares::new("processes are attached", MAX_SESSIONS);
+        let reserved = UserShares::new("names are reserved", MAX_RESERVED_BY_ALL);
+        Self { sessions, shares, numbers, reservations, reserved }
     }
 
     /// The session in which a process is attached, or was until it began to end.
@@ -315,7 +321,7 @@ impl Sessions {
             let (node, process) = process.clone();
             return Err(SessionError::Attached { node, process });
         }
-        table.shares.begin(owner.user)?;
+        table.shares.begin(owner.user, 1)?;
         // The one source of randomness of the standard library.
         let number = RandomState::new().build_hasher().finish();
         let session = Arc::new(Session {
@@ -342,8 +348,9 @@ impl Sessions {
     /// # Errors
     ///
     /// [`SessionError::ForeignUser`], [`SessionError::NotFree`] with the first process that others
-    /// have, [`SessionError::TooManyReserved`], [`SessionError::PredecessorNotEnded`], or
-    /// [`SessionError::Unknown`] if the session ends meanwhile.
+    /// have, [`SessionError::TooManyReserved`], [`SessionError::NoShare`],
+    /// [`SessionError::PredecessorNotEnded`], or [`SessionError::Unknown`] if the session ends
+    /// meanwhile.
     pub(crate) async fn reserve(
         &self,
         session: &Session,
@@ -380,6 +387,7 @@ impl Sessions {
         if reserved.len() + more.len() > MAX_RESERVED {
             return Err(SessionError::TooManyReserved);
         }
+        table.reserved.begin(session.owner.user, more.len())?;
         for process in more {
             table.reservations.add(process.clone(), holder, session.number);
             reserved.insert(process.clone());
@@ -463,7 +471,8 @@ impl Sessions {
         let mut table = self.0.table.lock();
         reserved.iter().for_each(|process| table.reservations.remove(process, session.number));
         table.sessions.remove(&session.number);
-        table.shares.end(session.owner.user);
+        table.shares.end(session.owner.user, 1);
+        table.reserved.end(session.owner.user, reserved.len());
         table.numbers.remove(&session.process);
         drop(table);
         self.0.removed.notify_waiters();

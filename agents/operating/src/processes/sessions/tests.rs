@@ -46,7 +46,7 @@ async fn no_user_attaches_so_many_processes_that_another_cannot() {
     }
     let next = process(MAX_SESSIONS);
     let refused = sessions.insert(&next, &user(7), None).unwrap_err();
-    let share = NoShare::User { count: MAX_SESSIONS / 2 };
+    let share = NoShare::User { what: "processes are attached", count: MAX_SESSIONS / 2 };
     assert_eq!(refused, SessionError::NoShare(share));
     assert_eq!(refused.reason(), Reason::LimitReached);
     drop(sessions.attach(next.clone(), user(8), None).await.unwrap());
@@ -67,6 +67,32 @@ async fn a_session_reserves_a_bounded_number_of_processes() {
     sessions.reserve(session, &reserved(MAX_RESERVED), None).await.unwrap();
     let refused = sessions.reserve(session, &reserved(MAX_RESERVED + 1), None).await.unwrap_err();
     assert_eq!(refused.reason(), Reason::LimitReached);
+}
+
+#[tokio::test]
+async fn no_user_reserves_so_many_names_that_another_cannot() {
+    let test = agent();
+    let sessions = &test.agent.sessions;
+    sessions.0.table.lock().reserved = UserShares::new("names are reserved", 12);
+    let process = |name: &str| named(&test.node, name);
+    let [one, next, other] = ["one", "next", "other"].map(process);
+    let names = |user: u32, count: usize| -> Vec<ProcessId> {
+        (0..count).map(|number| process(&format!("{user}-{number}"))).collect()
+    };
+    let first = sessions.attach(one.clone(), user(7), None).await.unwrap();
+    sessions.reserve(&first.session, &names(7, 5), None).await.unwrap();
+    // Another session has no share of its own, and names that are reserved again count once.
+    let second = sessions.attach(next, user(7), None).await.unwrap();
+    sessions.reserve(&first.session, &names(7, 6), None).await.unwrap();
+    let refused = sessions.reserve(&second.session, &names(7, 1), None).await.unwrap_err();
+    let share = NoShare::User { what: "names are reserved", count: 6 };
+    assert_eq!(refused, SessionError::NoShare(share));
+    assert_eq!(refused.reason(), Reason::LimitReached);
+    let launcher = sessions.attach(other, user(8), None).await.unwrap();
+    sessions.reserve(&launcher.session, &names(8, 3), None).await.unwrap();
+    drop(first);
+    drop(sessions.attach(one, user(7), None).await.unwrap());
+    sessions.reserve(&second.session, &names(7, 4), None).await.unwrap();
 }
 
 #[tokio::test]
