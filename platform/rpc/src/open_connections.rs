@@ -232,7 +232,8 @@ impl OpenConnections {
     /// use: the newest of the owners with the most, at most one in 16 of all. Gives their number.
     ///
     /// - `room`: connections that there may be.
-    /// - `newcomer`: needs a place, and makes none for itself.
+    /// - `newcomer`: needs a place; one that has its part already gets none at the cost of others,
+    ///   or two such would close each other's connections in turn.
     pub(crate) fn close_surplus(&self, room: u32, newcomer: &Client) -> usize {
         let all = self.all.lock();
         let is_open = |(_, entry): &(&u64, &Entry)| !entry.close.is_cancelled();
@@ -246,8 +247,13 @@ impl OpenConnections {
             *rank += 1;
             ranked.push((*rank, entry));
         }
-        let part = equal_part(room as usize, of_owner.len() + 1);
-        ranked.retain(|(rank, entry)| *rank > part && entry.owner != *newcomer);
+        let own = of_owner.get(newcomer).copied();
+        let owners = of_owner.len() + usize::from(own.is_none());
+        let part = equal_part(room as usize, owners);
+        if own.is_some_and(|own| own >= part) {
+            return 0;
+        }
+        ranked.retain(|(rank, _)| *rank > part);
         ranked.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
         ranked.truncate(most);
         ranked.iter().for_each(|(_, entry)| entry.close.cancel());
@@ -368,6 +374,22 @@ mod tests {
         assert_eq!(connections.close_surplus(32, &at(3)), 0);
         assert!(!few.iter().any(is_closed));
         assert!(!many[..10].iter().any(is_closed) && many[10..].iter().all(is_closed));
+        drop(calls);
+    }
+
+    #[test]
+    fn owners_that_have_their_part_do_not_close_connections_of_each_other() {
+        let connections = OpenConnections::new(CERTIFICATE_AGE);
+        let few = old(&connections, &at(1), 15);
+        let many = old(&connections, &at(2), 17);
+        let calls: Vec<_> = few.iter().chain(&many).map(|one| one.usage().begin()).collect();
+        assert_eq!(connections.close_surplus(32, &at(1)), 1, "each of two owners has sixteen");
+        assert!(is_closed(&many[16]));
+        let last = old(&connections, &at(1), 1);
+        for owner in [at(1), at(2)] {
+            assert_eq!(connections.close_surplus(32, &owner), 0);
+        }
+        assert!(!is_closed(&last[0]));
         drop(calls);
     }
 
