@@ -209,7 +209,7 @@ impl Portion {
     /// Checks that the directory would accept the portion; changes nothing.
     pub(crate) fn check(&self, directory: &Directory) -> Result<(), Status> {
         // The writer makes the real choice; any free MGID will do here.
-        let mut free = FreeMgids::new(directory.limits().mgids, &self.request.request_id);
+        let mut free = FreeMgids::new(directory.limits().mgids, &self.request);
         let mut any = |group: &NewGroup<'_>| free.find(group.is_free);
         let request = Arc::clone(&self.request);
         let decided = directory::decide(directory, Moment(0), request, |_| {}, &mut any);
@@ -245,16 +245,19 @@ impl Portion {
 /// Finds free MGIDs with a bounded number of looks, also where very many are taken or not clean.
 struct FreeMgids {
     mgids: u32,
+    /// Those that the caller gives groups of the portion, which may come after those that need one.
+    given: BTreeSet<Mgid>,
     looked: u32,
     chance: SplitMix,
 }
 
 impl FreeMgids {
-    /// - `request_id`: of the portion; nobody can take beforehand what another's portions look at.
-    fn new(mgids: u32, request_id: &RequestId) -> Self {
+    /// - `portion`: its id says where to look; nobody can take that beforehand for another's.
+    fn new(mgids: u32, portion: &FormGroups) -> Self {
         let mut seed = DefaultHasher::new();
-        request_id.as_str().hash(&mut seed);
-        Self { mgids, looked: 0, chance: SplitMix::new(seed.finish()) }
+        portion.request_id.as_str().hash(&mut seed);
+        let given = portion.groups.iter().filter_map(|one| one.group.mgid).collect();
+        Self { mgids, given, looked: 0, chance: SplitMix::new(seed.finish()) }
     }
 
     /// Looks at each MGID once if there are few, else here and there.
@@ -263,8 +266,9 @@ impl FreeMgids {
             let few = self.mgids <= LOOKS;
             let mgid = if few { self.looked } else { self.chance.below(self.mgids) };
             self.looked += 1;
-            if is_free(Mgid(mgid)) {
-                return Some(Mgid(mgid));
+            let mgid = Mgid(mgid);
+            if !self.given.contains(&mgid) && is_free(mgid) {
+                return Some(mgid);
             }
         }
         None
@@ -306,8 +310,16 @@ mod tests {
 
     use super::*;
 
-    fn free(mgids: u32) -> FreeMgids {
-        FreeMgids::new(mgids, &RequestId::new("batch#0").unwrap())
+    /// - `given`: MGIDs of groups of the portion.
+    fn free(mgids: u32, given: &[u32]) -> FreeMgids {
+        let group = |mgid: &u32| {
+            let name = GroupName::new(&format!("group/{mgid}")).unwrap();
+            let group = GroupSpec { mgid: Some(Mgid(*mgid)), ..GroupSpec::new(name) };
+            FormGroup { group, members: Vec::new() }
+        };
+        let request_id = RequestId::new("batch#0").unwrap();
+        let groups = given.iter().map(group).collect();
+        FreeMgids::new(mgids, &FormGroups { request_id, groups })
     }
 
     #[test]
@@ -317,7 +329,7 @@ mod tests {
             looks.set(looks.get() + 1);
             mgid.0 >= 1_000_000 && !used.borrow().contains(&mgid)
         };
-        let mut free = free(1 << 24);
+        let mut free = free(1 << 24, &[]);
         for _ in 0..PORTION {
             let found = free.find(&is_free).unwrap();
             assert!(found.0 < 1 << 24 && used.borrow_mut().insert(found));
@@ -330,9 +342,12 @@ mod tests {
 
     #[test]
     fn each_of_few_mgids_is_found() {
-        let mut free = free(6);
-        let found: Vec<u32> =
-            std::iter::from_fn(|| free.find(&|mgid| mgid != Mgid(2)).map(|mgid| mgid.0)).collect();
-        assert_eq!(found, [0, 1, 3, 4, 5]);
+        let all = |given: &[u32]| -> Vec<u32> {
+            let mut free = free(6, given);
+            let next = || free.find(&|mgid| mgid != Mgid(2)).map(|mgid| mgid.0);
+            std::iter::from_fn(next).collect()
+        };
+        assert_eq!(all(&[]), [0, 1, 3, 4, 5]);
+        assert_eq!(all(&[0, 4]), [1, 3, 5], "others of the portion are given the rest");
     }
 }
