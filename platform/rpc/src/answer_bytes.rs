@@ -21,7 +21,7 @@ use crate::limits::{ALWAYS, Limits};
 use fabricast_status::Reason;
 
 /// Time in which a client has to take an answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 /// Longest time that a call waits until its client has taken answers.
 const ROOM_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval at which the first call that waits looks for room.

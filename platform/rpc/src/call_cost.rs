@@ -309,9 +309,16 @@ impl<K: Unpin> http_body::Body for ChargedBody<K> {
         if let Some(first) = first.take() {
             return Poll::Ready(Some(first));
         }
-        if let Some(piece) = answer.as_ref().and_then(HeldAnswer::next_piece) {
-            work.cost.charge_bytes(piece.as_ref().map_or(0, Bytes::len));
-            return Poll::Ready(Some(piece.map(Frame::data)));
+        match answer.as_ref().and_then(HeldAnswer::next_piece) {
+            Some(Ok(piece)) => {
+                work.cost.charge_bytes(piece.len());
+                return Poll::Ready(Some(Ok(Frame::data(piece))));
+            }
+            Some(Err(late)) => {
+                (*answer, *body) = (None, Body::empty());
+                return Poll::Ready(Some(trailers(&late)));
+            }
+            None => {}
         }
         let frame = work.poll(|| Pin::new(body).poll_frame(context));
         if let Poll::Ready(Some(Ok(frame))) = &frame
@@ -333,8 +340,19 @@ impl<K: Unpin> http_body::Body for ChargedBody<K> {
     }
 }
 
+/// The end of a call whose answer has begun. An error of the body would only reset its stream, and
+/// the client would not learn why.
+fn trailers(status: &Status) -> Result<Frame<Bytes>, Status> {
+    let mut trailers = http::HeaderMap::new();
+    status.add_header(&mut trailers)?;
+    Ok(Frame::trailers(trailers))
+}
+
 #[cfg(test)]
 mod tests {
+    use http_body_util::{BodyExt, StreamBody};
+
+    use crate::answer_bytes::ANSWER_TIMEOUT;
     use crate::client_limiter::tests::usage;
 
     use super::*;
@@ -372,13 +390,29 @@ mod tests {
             burn(WORK);
             Ok::<_, Status>(Frame::data(data))
         });
-        let body = || Body::new(http_body_util::StreamBody::new(frames));
+        let body = || Body::new(StreamBody::new(frames));
         let mut body = ChargedBody::new(body(), work, false, ());
         let before = usage.spent();
-        assert!(http_body_util::BodyExt::frame(&mut body).await.is_some());
+        assert!(body.frame().await.is_some());
         let of_body = usage.spent() - before;
         let least = WORK + BYTE * (10 << 20);
         assert!(of_body >= least && of_body < least + WORK, "{of_body:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_an_answer_too_late_is_told_so() {
+        let work = CallWork::new(CallCost::of(usage("tenant/a")), "-");
+        let frames = [Ok::<_, Status>(Frame::data(Bytes::from(vec![7; 1 << 20])))];
+        let body = Body::new(StreamBody::new(tokio_stream::iter(frames)));
+        let mut body = ChargedBody::new(body, work, false, ());
+        body.hold_answer().await;
+        assert!(body.frame().await.unwrap().unwrap().is_data());
+        tokio::time::sleep(ANSWER_TIMEOUT * 2).await;
+        assert!(!body.is_end_stream());
+        let last = body.frame().await.unwrap().unwrap();
+        let told = Status::from_header_map(last.trailers_ref().unwrap()).unwrap();
+        assert_eq!(crate::reason_of(&told).as_deref(), Some("READER_TOO_SLOW"));
+        assert!(body.is_end_stream() && body.frame().await.is_none());
     }
 
     #[tokio::test(start_paused = true)]
