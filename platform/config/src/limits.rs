@@ -7,8 +7,8 @@ use crate::problem::Problems;
 
 /// Section `[<part>.limits]` as written. A client is who its certificate says; in plain text it is
 /// the address that it calls from, on this machine each connection, and at a socket each user, who
-/// may make the calls of 16 clients. One that asks for more is refused with `RESOURCE_EXHAUSTED`
-/// and told when to come again.
+/// may have as much as 16 clients, up to half of all connections and bytes, but the processor time
+/// of one. One that asks for more is refused with `RESOURCE_EXHAUSTED` and told when to come again.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RawLimits {

@@ -247,7 +247,7 @@ impl ClientLimiter {
                 connections: AtomicU32::new(0),
             })
         });
-        if usage.connections.load(Ordering::Relaxed) >= limits.client_connections {
+        if usage.connections.load(Ordering::Relaxed) >= usage.limits().client_connections {
             LIMITED.refused("-", usage.client.role(), "client_connections");
             return None;
         }

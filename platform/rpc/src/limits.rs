@@ -17,7 +17,8 @@ use crate::identity::{Caller, Identity};
 /// message of most calls.
 pub(crate) const ALWAYS: u64 = 4 << 20;
 
-/// Clients whose calls a user may make at a socket: each of its processes has calls of its own.
+/// Clients that a user counts as at a socket: each of its processes has calls, connections and
+/// segments of operations of its own, and an operation ends once all of them have sent theirs.
 const CLIENTS_OF_USER: u32 = 16;
 
 /// Limits of a server.
@@ -72,16 +73,21 @@ impl Limits {
         *PROCESSORS * u64::from(self.processor_percent) * 10
     }
 
-    /// The limits of one client. A user may make the calls of [`CLIENTS_OF_USER`] clients, and has
-    /// the processor time, the bytes and the connections of one.
+    /// The limits of one client. A user has those of [`CLIENTS_OF_USER`] clients, but the processor
+    /// time of one, and of all connections and bytes no more than half if one may not have more.
     pub(crate) fn of_client(self, client: &Client) -> Self {
         match client {
             Client::User(_) => {
                 let calls = |limit: u32| limit.saturating_mul(CLIENTS_OF_USER);
+                let connections = calls(self.client_connections).min(self.connections / 2);
+                let bytes = self.client_request_bytes.saturating_mul(CLIENTS_OF_USER.into());
+                let bytes = bytes.min(self.request_bytes / 2);
                 Self {
                     calls_per_second: calls(self.calls_per_second),
                     burst: calls(self.burst),
                     open_calls: calls(self.open_calls),
+                    client_connections: connections.max(self.client_connections),
+                    client_request_bytes: bytes.max(self.client_request_bytes),
                     ..self
                 }
             }
@@ -173,13 +179,18 @@ mod tests {
     }
 
     #[test]
-    fn a_user_makes_the_calls_of_several_clients_and_has_the_rest_of_one() {
+    fn a_user_has_room_for_its_processes_and_leaves_half_to_others() {
         let limits = Limits::default();
-        let of_user = limits.of_client(&Client::User(7));
+        let of_user = |limits: Limits| limits.of_client(&Client::User(7));
         let calls = |limits: Limits| [limits.calls_per_second, limits.burst, limits.open_calls];
-        assert_eq!(calls(of_user), calls(limits).map(|limit| 16 * limit));
-        let [calls_per_second, burst, open_calls] = calls(limits);
-        assert_eq!(Limits { calls_per_second, burst, open_calls, ..of_user }, limits);
+        assert_eq!(calls(of_user(limits)), calls(limits).map(|limit| 16 * limit));
+        let held = |limits: Limits| (limits.client_connections, limits.client_request_bytes >> 20);
+        assert_eq!(held(of_user(limits)), (32_768, 1_024));
+        // Four operations at a time of 128 processes, each with a segment of 1 MiB, and some more.
+        assert!(of_user(limits).client_request_bytes > 128 * 4 * ((1 << 20) + 1_000));
+        assert_eq!(of_user(limits).processor_percent, limits.processor_percent);
+        let all_of_one = Limits { connections: 4_096, request_bytes: 256 << 20, ..limits };
+        assert_eq!(held(of_user(all_of_one)), held(limits), "no less than another client");
         assert_eq!(limits.of_client(&Client::Unknown), limits);
         assert_eq!(limits.of_client(&Client::At([10, 0, 0, 1].into())), limits);
     }
