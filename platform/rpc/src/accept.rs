@@ -40,6 +40,8 @@ const ACCEPT_DELAY: Duration = Duration::from_millis(20);
 const ROOM_TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval between two looks for room.
 const ROOM_INTERVAL: Duration = Duration::from_millis(5);
+/// Refusal of a connection for which there is no room.
+const FULL: &str = "the server has as many connections as it may have";
 
 /// A connection of which nothing is known but its origin.
 enum Arrived {
@@ -181,7 +183,8 @@ impl Acceptor {
         self.pass_on(Known { slot, open, client, caller }, transport).await;
     }
 
-    /// Makes room for a connection; `None` if there is none.
+    /// Makes room for a connection whose client is not known yet, at the cost of none that is used;
+    /// `None` if there is none.
     async fn admit(&self, client: &Client) -> Option<(ConnectionSlot, OpenConnection)> {
         let began = Instant::now();
         // A handshake that is not to be closed yet is soon, or ends.
@@ -190,26 +193,31 @@ impl Acceptor {
             tokio::time::sleep(ROOM_INTERVAL).await;
         }
         let mut slot = self.limiter.slot();
-        if slot.is_none() && self.make_room(client) {
-            while slot.is_none() && began.elapsed() < ROOM_TIMEOUT {
+        if slot.is_none() {
+            // Some may be closed already and not gone yet.
+            let some_leave = self.connections.open_count() < self.limiter.room() as usize
+                || self.connections.close_unused() > 0;
+            slot = self.limiter.spare_slot();
+            while slot.is_none() && some_leave && began.elapsed() < ROOM_TIMEOUT {
                 tokio::time::sleep(ROOM_INTERVAL).await;
-                slot = self.limiter.slot();
+                slot = self.limiter.spare_slot();
             }
         }
         let Some(slot) = slot else {
             self.limiter.record_full();
-            self.refuse(client, &"the server has as many connections as it may have");
+            self.refuse(client, &FULL);
             return None;
         };
         Some((slot, self.connections.begin(client.clone())))
     }
 
-    /// Closes connections so that another finds room; false if there are none to close.
-    fn make_room(&self, newcomer: &Client) -> bool {
-        if self.connections.close_unused() > 0 {
+    /// True if there is room for a connection whose client is known, or others make room for it.
+    fn has_room(&self, newcomer: &OpenConnection) -> bool {
+        let room = self.limiter.room();
+        if !self.limiter.is_over() || self.connections.known_count() <= room as usize {
             return true;
         }
-        let closed = self.connections.close_surplus(self.limiter.room(), newcomer);
+        let closed = self.connections.close_surplus(room, newcomer);
         if closed > 0
             && let Some(unlogged) = self.log.take()
         {
@@ -242,14 +250,18 @@ impl Acceptor {
         self.pass_on(Known { slot, open, client, caller }, transport).await;
     }
 
-    /// Passes a connection on, unless its client has too many.
+    /// Passes a connection on, unless its client has too many, or there is no room for it.
     async fn pass_on(&self, known: Known, transport: Transport) {
         let Known { slot, open, client, caller } = known;
         match self.limiter.permit(slot, client.clone()) {
-            // The server is stopping if it does not receive the connection.
-            Some(permit) => {
+            Some(permit) if self.has_room(&open) => {
                 let connection = AcceptedConnection::new(transport, caller, permit, open);
+                // The server is stopping if it does not receive the connection.
                 let _ = self.ready.send(Ok(connection)).await;
+            }
+            Some(_) => {
+                self.limiter.record_full();
+                self.refuse(&client, &FULL);
             }
             None => self.refuse(&client, &"its client has as many connections as it may have"),
         }

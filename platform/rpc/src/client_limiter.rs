@@ -40,6 +40,8 @@ const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// The table of clients is swept when it has twice as many entries as after the last sweep, and at
 /// least this many.
 const SWEEP_THRESHOLD: usize = 1_024;
+/// Part of the room that there is beyond it, for connections whose clients are not known yet.
+const SPARE_PART: u32 = 16;
 /// Stands for "no call yet" in [`ClientUsage::last_call`].
 const NEVER: u64 = u64::MAX;
 
@@ -198,8 +200,23 @@ impl ClientLimiter {
 
     /// Counts in a connection whose client is not known yet; `None` if the server has too many.
     pub(crate) fn slot(&self) -> Option<ConnectionSlot> {
+        self.slot_of(self.room())
+    }
+
+    /// The same beyond the room, until the client is known and others make room for it or not.
+    pub(crate) fn spare_slot(&self) -> Option<ConnectionSlot> {
+        let room = self.room();
+        self.slot_of(room.saturating_add(room.div_ceil(SPARE_PART)))
+    }
+
+    fn slot_of(&self, most: u32) -> Option<ConnectionSlot> {
         let slot = ConnectionSlot(Arc::clone(&self.connections));
-        (self.connections.fetch_add(1, Ordering::Relaxed) < self.room()).then_some(slot)
+        (self.connections.fetch_add(1, Ordering::Relaxed) < most).then_some(slot)
+    }
+
+    /// True if there are more connections than there may be.
+    pub(crate) fn is_over(&self) -> bool {
+        self.connections.load(Ordering::Relaxed) > self.room()
     }
 
     /// Number of connections that all clients may have.

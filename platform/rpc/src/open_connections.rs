@@ -53,6 +53,13 @@ struct Entry {
     close: CancellationToken,
 }
 
+impl Entry {
+    /// True if its client is known, and it is not being closed.
+    fn is_known(&self) -> bool {
+        !self.close.is_cancelled() && !matches!(self.phase, Phase::Handshake)
+    }
+}
+
 #[derive(Debug)]
 enum Phase {
     Handshake,
@@ -228,29 +235,40 @@ impl OpenConnections {
         ranked.len()
     }
 
+    /// Number of connections, without those that are being closed.
+    pub(crate) fn open_count(&self) -> usize {
+        self.all.lock().by_number.values().filter(|entry| !entry.close.is_cancelled()).count()
+    }
+
+    /// The same of those whose client is known.
+    pub(crate) fn known_count(&self) -> usize {
+        self.all.lock().by_number.values().filter(|entry| entry.is_known()).count()
+    }
+
     /// Closes connections of owners that have more than an equal part of the room, also those in
-    /// use: the newest of the owners with the most, at most one in 16 of all. Gives their number.
+    /// use: the newest of the owners with the most, at most one in 16 of all. Gives their number: 0
+    /// also if the owner of the newcomer has more than its part, or two such would close each
+    /// other's connections in turn.
     ///
     /// - `room`: connections that there may be.
-    /// - `newcomer`: needs a place; one that has its part already gets none at the cost of others,
-    ///   or two such would close each other's connections in turn.
-    pub(crate) fn close_surplus(&self, room: u32, newcomer: &Client) -> usize {
+    /// - `newcomer`: needs a place.
+    pub(crate) fn close_surplus(&self, room: u32, newcomer: &OpenConnection) -> usize {
         let all = self.all.lock();
-        let is_open = |(_, entry): &(&u64, &Entry)| !entry.close.is_cancelled();
-        let mut open: Vec<(&u64, &Entry)> = all.by_number.iter().filter(is_open).collect();
-        let most = open.len().div_ceil(16);
-        open.sort_unstable_by_key(|(number, _)| **number);
+        let is_known = |(_, entry): &(&u64, &Entry)| entry.is_known();
+        let mut known: Vec<(&u64, &Entry)> = all.by_number.iter().filter(is_known).collect();
+        let most = known.len().div_ceil(16);
+        known.sort_unstable_by_key(|(number, _)| **number);
         let mut of_owner = HashMap::<&Client, usize>::new();
-        let mut ranked = Vec::with_capacity(open.len());
-        for (_, entry) in open {
+        let mut ranked = Vec::with_capacity(known.len());
+        for (_, entry) in known {
             let rank = of_owner.entry(&entry.owner).or_default();
             *rank += 1;
             ranked.push((*rank, entry));
         }
-        let own = of_owner.get(newcomer).copied();
-        let owners = of_owner.len() + usize::from(own.is_none());
-        let part = equal_part(room as usize, owners);
-        if own.is_some_and(|own| own >= part) {
+        let newcomer = all.by_number.get(&newcomer.number);
+        let own = newcomer.and_then(|entry| of_owner.get(&entry.owner)).copied().unwrap_or(0);
+        let part = equal_part(room as usize, of_owner.len());
+        if own == 0 || own > part {
             return 0;
         }
         ranked.retain(|(rank, _)| *rank > part);
@@ -297,7 +315,7 @@ impl OpenConnections {
 
 /// Connections that an owner keeps, of so many owners.
 fn equal_part(room: usize, owners: usize) -> usize {
-    (room / owners).max(room / MOST_PARTS).max(1)
+    (room / owners.max(1)).max(room / MOST_PARTS).max(1)
 }
 
 #[cfg(test)]
@@ -359,38 +377,56 @@ mod tests {
         drop(fresh);
     }
 
+    /// Connections, each with a call.
+    fn in_use(
+        connections: &Arc<OpenConnections>,
+        owner: &Client,
+        count: usize,
+    ) -> Vec<(OpenConnection, ConnectionCall)> {
+        let with_call = |one: OpenConnection| {
+            one.identify(owner.clone(), None);
+            let call = one.usage().begin();
+            (one, call)
+        };
+        old(connections, owner, count).into_iter().map(with_call).collect()
+    }
+
+    fn closed(of: &[(OpenConnection, ConnectionCall)]) -> usize {
+        of.iter().filter(|(one, _)| is_closed(one)).count()
+    }
+
     #[test]
     fn connections_in_use_beyond_an_equal_part_make_room_for_others() {
         let connections = OpenConnections::new(CERTIFICATE_AGE);
-        let few = old(&connections, &at(1), 10);
-        let many = old(&connections, &at(2), 22);
-        let calls: Vec<_> = few.iter().chain(&many).map(|one| one.usage().begin()).collect();
+        let few = in_use(&connections, &at(1), 10);
+        let many = in_use(&connections, &at(2), 22);
         assert_eq!(connections.close_unused(), 0);
-        assert_eq!(connections.close_surplus(32, &at(2)), 0, "none for itself");
+        let unknown = connections.begin(at(3));
+        assert_eq!((connections.known_count(), connections.close_surplus(32, &unknown)), (32, 0));
+        unknown.identify(at(3), None);
+        assert_eq!(connections.known_count(), 33);
         // Each of three owners has ten.
-        for _ in 0..6 {
-            assert_eq!(connections.close_surplus(32, &at(3)), 2);
+        for more in [3, 2, 2, 2, 2, 1] {
+            assert_eq!(connections.close_surplus(32, &unknown), more);
         }
-        assert_eq!(connections.close_surplus(32, &at(3)), 0);
-        assert!(!few.iter().any(is_closed));
-        assert!(!many[..10].iter().any(is_closed) && many[10..].iter().all(is_closed));
-        drop(calls);
+        assert_eq!(connections.close_surplus(32, &unknown), 0);
+        assert_eq!((closed(&few), closed(&many[..10]), closed(&many[10..])), (0, 0, 12));
+        assert_eq!(connections.known_count(), 21);
     }
 
     #[test]
     fn owners_that_have_their_part_do_not_close_connections_of_each_other() {
         let connections = OpenConnections::new(CERTIFICATE_AGE);
-        let few = old(&connections, &at(1), 15);
-        let many = old(&connections, &at(2), 17);
-        let calls: Vec<_> = few.iter().chain(&many).map(|one| one.usage().begin()).collect();
-        assert_eq!(connections.close_surplus(32, &at(1)), 1, "each of two owners has sixteen");
-        assert!(is_closed(&many[16]));
-        let last = old(&connections, &at(1), 1);
+        let few = in_use(&connections, &at(1), 16);
+        let many = in_use(&connections, &at(2), 17);
+        assert_eq!(connections.close_surplus(32, &many[16].0), 0);
+        assert_eq!(connections.close_surplus(32, &few[15].0), 1, "each of them has sixteen");
+        assert!(is_closed(&many[16].0));
         for owner in [at(1), at(2)] {
-            assert_eq!(connections.close_surplus(32, &owner), 0);
+            let more = in_use(&connections, &owner, 1);
+            assert_eq!(connections.close_surplus(32, &more[0].0), 0);
         }
-        assert!(!is_closed(&last[0]));
-        drop(calls);
+        assert_eq!((closed(&few), closed(&many)), (0, 1));
     }
 
     #[test]

@@ -27,6 +27,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use tempfile::TempDir;
 use time::OffsetDateTime;
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
@@ -340,6 +341,29 @@ async fn a_leader_channel_comes_again_when_it_was_asked_to() {
 }
 
 #[tokio::test]
+async fn whoever_shows_no_certificate_has_no_connection_in_use_closed() {
+    let ours = authority();
+    let limits = Limits { connections: 4, client_connections: 4, open_calls: 8, ..FEW };
+    let (address, _serving) = serve(known(&ours, "tic/a").limited(limits));
+    let connect = async |identity: &str| open_connection(known(&ours, identity), &address).await;
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        held.push(connect("tenant/a").await.unwrap());
+    }
+    let mut silent = Vec::new();
+    for _ in 0..8 {
+        silent.push(TcpStream::connect(&address).await.unwrap());
+    }
+    // The newest connection makes room for one that shows another certificate.
+    in_time(async || connect("tenant/b").await).await;
+    for (_, stream) in held.iter_mut().take(3) {
+        stream.message().await.unwrap().unwrap();
+        let ended = tokio::time::timeout(Duration::from_millis(20), stream.message()).await;
+        assert!(ended.is_err(), "{ended:?}");
+    }
+}
+
+#[tokio::test]
 async fn processes_at_a_socket_are_limited_too() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("agent.sock");
@@ -556,7 +580,7 @@ async fn whoever_shows_no_certificate_keeps_nobody_waiting() {
     let mut silent = Vec::new();
     for _ in 0..300 {
         // Closed by the server, or kept in its handshake.
-        silent.extend(tokio::net::TcpStream::connect(&address).await);
+        silent.extend(TcpStream::connect(&address).await);
     }
     // From the same machine a place has to come free first, which takes a handshake's time at most.
     let friend = known(&ours, "admin/a").peer(&address).unwrap();
