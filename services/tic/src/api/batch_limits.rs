@@ -25,10 +25,10 @@ const PERMIT_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for all messages of a batch, and time to wait for its caller after them.
 pub(crate) const BATCH_TIMEOUT: Duration = Duration::from_secs(60);
+/// The same while others wait for a batch.
+const CONTENDED_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for all messages of a topology, or of a report of choices.
 pub(crate) const UPLOAD_TIMEOUT: Duration = Duration::from_secs(120);
-/// The same while others wait.
-const CONTENDED_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval at which a batch that waits for its caller looks for others that wait.
 const LOOK: Duration = Duration::from_secs(1);
 
