@@ -366,7 +366,9 @@ impl ClientUsage {
     /// Counts in a call, until its response is dropped.
     pub(crate) fn begin(self: &Arc<Self>) -> Result<OpenCall, LimitExceeded> {
         let limits = self.limits();
-        if let Some((owed, delay)) = self.debt().filter(|(owed, _)| *owed > MOST_DEBT) {
+        // Each of the processes of a user may have had a call in progress.
+        let most_debt = MOST_DEBT * self.client.weight();
+        if let Some((owed, delay)) = self.debt().filter(|(owed, _)| *owed > most_debt) {
             let text = format!(
                 "{} uses more than {} % of the processors: it is {owed:.1?} ahead",
                 self.client, limits.processor_percent

@@ -76,22 +76,21 @@ impl Limits {
     /// The limits of one client. A user has those of [`CLIENTS_OF_USER`] clients, but the processor
     /// time of one, and of all connections and bytes no more than half if one may not have more.
     pub(crate) fn of_client(self, client: &Client) -> Self {
-        match client {
-            Client::User(_) => {
-                let calls = |limit: u32| limit.saturating_mul(CLIENTS_OF_USER);
-                let connections = calls(self.client_connections).min(self.connections / 2);
-                let bytes = self.client_request_bytes.saturating_mul(CLIENTS_OF_USER.into());
-                let bytes = bytes.min(self.request_bytes / 2);
-                Self {
-                    calls_per_second: calls(self.calls_per_second),
-                    burst: calls(self.burst),
-                    open_calls: calls(self.open_calls),
-                    client_connections: connections.max(self.client_connections),
-                    client_request_bytes: bytes.max(self.client_request_bytes),
-                    ..self
-                }
-            }
-            Client::Named(_) | Client::At(_) | Client::Through(_) | Client::Unknown => self,
+        let weight = client.weight();
+        if weight == 1 {
+            return self;
+        }
+        let calls = |limit: u32| limit.saturating_mul(weight);
+        let connections = calls(self.client_connections).min(self.connections / 2);
+        let bytes = self.client_request_bytes.saturating_mul(weight.into());
+        let bytes = bytes.min(self.request_bytes / 2);
+        Self {
+            calls_per_second: calls(self.calls_per_second),
+            burst: calls(self.burst),
+            open_calls: calls(self.open_calls),
+            client_connections: connections.max(self.client_connections),
+            client_request_bytes: bytes.max(self.client_request_bytes),
+            ..self
         }
     }
 }
@@ -139,6 +138,14 @@ impl Client {
             (Caller::Unasked, Some(from)) if from.ip().is_loopback() => Self::Through(from),
             (Caller::Unasked, Some(from)) => Self::At(from.ip().to_canonical()),
             (Caller::Unasked, None) => Self::Unknown,
+        }
+    }
+
+    /// Number of clients that it counts as.
+    pub(crate) fn weight(&self) -> u32 {
+        match self {
+            Self::User(_) => CLIENTS_OF_USER,
+            Self::Named(_) | Self::At(_) | Self::Through(_) | Self::Unknown => 1,
         }
     }
 

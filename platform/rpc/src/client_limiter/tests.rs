@@ -65,6 +65,17 @@ fn a_burst_is_allowed_and_then_the_rate() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_processes_of_a_user_wait_where_a_client_is_refused() {
+    let limiter = ClientLimiter::new(LIMITS);
+    let permit = limiter.slot().and_then(|slot| limiter.permit(slot, Client::User(7))).unwrap();
+    let usage = &permit.usage;
+    usage.charge(BURST + MOST_DEBT * 16);
+    drop(usage.begin().unwrap());
+    usage.charge(Duration::from_millis(1));
+    assert_eq!(usage.begin().unwrap_err().limit, "processor_percent");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_that_used_more_than_its_share_waits_and_then_is_refused() {
     let limiter = ClientLimiter::new(Limits { burst: 100, ..LIMITS });
     let permit = connect(&limiter, "tenant/a").unwrap();
