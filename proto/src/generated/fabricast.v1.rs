@@ -12069,7 +12069,8 @@ pub mod process_service_client {
                 .await
         }
         /// Attaches a process for as long as the call lasts. The one answer comes at once.
-        /// Waits until the memberships of a process of that name have ended that attached before and died.
+        /// Waits until the memberships of a process of that name have ended that attached before and died,
+        /// or that a launcher had reserved which has ended.
         /// A name that a launcher has reserved is refused to processes of another user, or without the
         /// token that the launcher has shown, and so is a name with memberships in groups that the caller
         /// may not use: PERMISSION_DENIED / NOT_PERMITTED. So ends the call when changed rules decide
@@ -12136,11 +12137,13 @@ pub mod process_service_client {
         /// Joins processes that are to attach later, in this order, as a launcher does. Those that have
         /// not attached when the caller's session ends are taken out again. As long as that lasts, only
         /// processes of the caller's user, or of the one that it names, attach under these names, and if
-        /// the caller has shown the token of a job, only with that token.
+        /// the caller has shown the token of a job, only with that token. Waits for sessions that had
+        /// these names and are ending.
         /// Errors: those of OperatingAgentService.JoinMany; INVALID_ARGUMENT / FIELD_MISSING (no node,
         /// though the socket serves several); PERMISSION_DENIED / NOT_PERMITTED (a name that is reserved
         /// for another user or job, or that a process of another has attached under; or a user that the
-        /// caller may not name). Then nobody is joined.
+        /// caller may not name); UNAVAILABLE / PEER_UNAVAILABLE (a session that had one of the names has
+        /// not ended in time). Then nobody is joined.
         pub async fn reserve_members(
             &mut self,
             request: impl tonic::IntoRequest<super::ReserveMembersRequest>,
@@ -12443,7 +12446,8 @@ pub mod process_service_server {
             + std::marker::Send
             + 'static;
         /// Attaches a process for as long as the call lasts. The one answer comes at once.
-        /// Waits until the memberships of a process of that name have ended that attached before and died.
+        /// Waits until the memberships of a process of that name have ended that attached before and died,
+        /// or that a launcher had reserved which has ended.
         /// A name that a launcher has reserved is refused to processes of another user, or without the
         /// token that the launcher has shown, and so is a name with memberships in groups that the caller
         /// may not use: PERMISSION_DENIED / NOT_PERMITTED. So ends the call when changed rules decide
@@ -12480,11 +12484,13 @@ pub mod process_service_server {
         /// Joins processes that are to attach later, in this order, as a launcher does. Those that have
         /// not attached when the caller's session ends are taken out again. As long as that lasts, only
         /// processes of the caller's user, or of the one that it names, attach under these names, and if
-        /// the caller has shown the token of a job, only with that token.
+        /// the caller has shown the token of a job, only with that token. Waits for sessions that had
+        /// these names and are ending.
         /// Errors: those of OperatingAgentService.JoinMany; INVALID_ARGUMENT / FIELD_MISSING (no node,
         /// though the socket serves several); PERMISSION_DENIED / NOT_PERMITTED (a name that is reserved
         /// for another user or job, or that a process of another has attached under; or a user that the
-        /// caller may not name). Then nobody is joined.
+        /// caller may not name); UNAVAILABLE / PEER_UNAVAILABLE (a session that had one of the names has
+        /// not ended in time). Then nobody is joined.
         async fn reserve_members(
             &self,
             request: tonic::Request<super::ReserveMembersRequest>,

@@ -16,7 +16,7 @@ use fabricast_topology::Faults;
 use prost::Message;
 use prost_reflect::{
     DescriptorPool, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor,
-    Value,
+    ReflectMessage, Value,
 };
 
 use crate::bad_input::{call, channel};
