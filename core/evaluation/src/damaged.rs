@@ -1,6 +1,9 @@
 //! Fabrics of which parts have been absent from the start: how the engines spread groups there.
 //!
-//! Of no paper. Engines that choose trees freely are compared with the one whose trees are fixed.
+//! Of no paper. Engines that choose trees freely are compared with the one whose trees are fixed,
+//! and all of C-MR4LMS with MR4LMS.
+
+mod claims;
 
 use std::fmt;
 
@@ -170,11 +173,12 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
         })
     });
     let steps = cases.len() * DAMAGES.len() * WAYS.len();
-    let mut broken = Broken::default();
+    let (mut broken, mut claims) = (Broken::default(), Vec::new());
     for case in cases {
         let whole = Fabric::described(case.name, case.toml)?;
         for damage in DAMAGES {
             let fabrics = damaged(run, &whole.graph, damage);
+            let mut of_ways = Vec::with_capacity(WAYS.len());
             for way in WAYS {
                 let what =
                     format!("{}, {}, without {damage}, {}", case.name, case.pattern, way.label());
@@ -185,16 +189,20 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
                 broken.count(&routed);
                 let table = &mut tables[case.kind as usize][usize::from(way.fault_tolerant)];
                 table.push(names_of(case, damage, way).into_iter().chain(cells(damage, &routed)));
+                of_ways.push((way, routed));
             }
+            claims.extend(claims::claims(case, damage, &of_ways));
         }
     }
     let notes = notes(run, cases.len());
     let tables = tables.into_iter().flatten().filter(|table| !table.rows.is_empty()).collect();
-    Ok(Report { tables, laws: vec![broken.law()], notes, ..Report::default() })
+    Ok(Report { tables, claims, laws: vec![broken.law()], notes, ..Report::default() })
 }
 
 fn notes(run: &Run<'_>, cases: usize) -> Vec<String> {
     let mut notes = vec![
+        "Rows set an engine with one tree for each group beside MR4LMS, seed by seed, on the same fabrics."
+            .to_owned(),
         format!(
             "Chance chooses the parts that are absent: {} seeds from {} on, the same parts in each row of a seed. Figures \
              are means, with the least and the largest of the seeds where they differ.",
