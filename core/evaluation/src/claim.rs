@@ -15,6 +15,10 @@ use crate::sample::Sample;
 /// and ours were chosen because four of its maximum TFIs come out.
 pub(crate) const CALIBRATED: &str = "calibrated: the colors of the layers";
 
+/// Note of pages whose rows are of methods of others, which ours rebuild.
+pub(crate) const OF_THEIR_METHOD: &str = "*Better* is of the published machine's method: here it means that ours does \
+                                          not reproduce the published value.";
+
 /// A published value and ours.
 #[derive(Clone, Debug, Serialize)]
 pub struct Claim {
@@ -197,10 +201,12 @@ impl Comparison {
     ///
     /// # Panics
     ///
-    /// If the reason is empty: every row must be able to differ.
+    /// If the reason is empty: every row must be able to differ. If a bound of the published range
+    /// is another one as printed: a value beyond it would count as the same.
     pub(crate) fn because(self, reason: impl Into<String>) -> Claim {
         let reason = reason.into();
         assert!(!reason.is_empty(), "'{}' has no reason for a difference", self.what);
+        assert!(self.keeps_its_bounds(), "'{}' has a bound that is lost in print", self.what);
         let verdict = self.verdict();
         let mut why: Vec<String> = Vec::new();
         why.extend(self.fitted.as_ref().map(|parameter| format!("fitted: {parameter}")));
@@ -226,6 +232,22 @@ impl Comparison {
         }
     }
 
+    /// Tells whether the bounds of a published range have no more decimals than are printed.
+    fn keeps_its_bounds(&self) -> bool {
+        let Published { least, most, .. } = self.published;
+        let is_kept = |bound: f64| {
+            let scaled = bound * self.scale();
+            !bound.is_finite() || (scaled - scaled.round()).abs() < 1e-6
+        };
+        let is_number = least >= most;
+        is_number || (is_kept(least) && is_kept(most))
+    }
+
+    /// Units of the last printed decimal in 1.
+    fn scale(&self) -> f64 {
+        10_f64.powi(i32::try_from(self.decimals).expect("few decimals"))
+    }
+
     fn verdict(&self) -> Verdict {
         let mut verdicts = self.ours.values().iter().map(|value| self.verdict_of(*value));
         let Some(first) = verdicts.next() else { return Verdict::NotComparable };
@@ -241,8 +263,7 @@ impl Comparison {
 
     fn verdict_of(&self, value: f64) -> Verdict {
         let Published { least, most, .. } = self.published;
-        let scale = 10_f64.powi(i32::try_from(self.decimals).expect("few decimals"));
-        let printed = |value: f64| (value * scale).round();
+        let printed = |value: f64| (value * self.scale()).round();
         if (printed(least)..=printed(most)).contains(&printed(value)) {
             return Verdict::Same;
         }
@@ -447,6 +468,25 @@ mod tests {
     #[should_panic(expected = "'latency' has no reason for a difference")]
     fn a_row_that_could_not_explain_itself_is_refused() {
         let _ = of(100.0).because("");
+    }
+
+    fn below(limit: f64) -> Comparison {
+        let published = Published::at_most("below 1", limit);
+        Comparison::new("share", "§1", published, 0.996).printed("", 2)
+    }
+
+    #[test]
+    fn a_value_beyond_a_bound_of_as_many_decimals_is_not_the_same() {
+        assert_eq!(verdict(below(0.99)), Verdict::Worse);
+        assert_eq!(verdict(below(0.99).within(Tolerance::Units(0.01))), Verdict::Near);
+        let number = Published::number("1.59", 0.27 / 0.17);
+        assert_eq!(verdict(Comparison::new("x", "§1", number, 1.6).printed("", 1)), Verdict::Same);
+    }
+
+    #[test]
+    #[should_panic(expected = "'share' has a bound that is lost in print")]
+    fn a_bound_that_its_own_rounding_moves_is_refused() {
+        let _ = below(0.999).because("another machine");
     }
 
     #[test]

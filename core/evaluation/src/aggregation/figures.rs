@@ -5,6 +5,7 @@ use fabricast_collectives::{ChoiceTable, CostParameters, Operation, Trade, TreeK
 use super::parameters::{LIMITS, MOST};
 use super::timing::{Kind, SIZES, Tree, WIDE, WIDTH, modelled_us, switch_tree_us};
 use super::{claims, congestion, creations, entries, simulated, switches, timing};
+use crate::claim::OF_THEIR_METHOD;
 use crate::experiment::Run;
 use crate::plot::{Axis, Figure, Plot, Series, Style};
 use crate::report::{Cell, Report, Table};
@@ -102,6 +103,7 @@ fn notes(run: &Run<'_>, found: &Found) -> Vec<String> {
         "74.51 % of the 3 468 communicators of 34x34x34 are 2 584, a whole number; of the other patterns' \
          it is none."
             .to_owned(),
+        OF_THEIR_METHOD.to_owned(),
     ];
     if run.quick {
         notes.push("Quick form: one of two fabrics, two of five patterns.".to_owned());

@@ -1,6 +1,7 @@
 //! The table and plot of the all-gather.
 
 use super::{Counted, PAYLOAD_BYTES, Size, claims};
+use crate::claim::OF_THEIR_METHOD;
 use crate::experiment::Run;
 use crate::plot::{Axis, Bars, Figure, Plot};
 use crate::report::{Cell, Report, Table};
@@ -38,6 +39,7 @@ fn notes(run: &Run<'_>, size: Size) -> Vec<String> {
             link.gbit_per_s, link.switch_ns
         ),
         format!("Orders by chance: {} seeds from {} on.", run.seeds, run.seed),
+        OF_THEIR_METHOD.to_owned(),
     ]
 }
 

@@ -270,6 +270,17 @@ mod tests {
         assert!(rows.all(|claim| claim.spread.starts_with("5 runs: ")), "{claims:?}");
     }
 
+    /// All engines of these outcomes have the same figures.
+    #[test]
+    fn a_tie_is_not_slightly_below() {
+        let claims = claims(&outcomes(7));
+        let rows = claims.iter().filter(|claim| {
+            claim.published == "slightly below 1" && claim.what.starts_with("max EFI")
+        });
+        let verdicts: Vec<claim::Verdict> = rows.map(|row| row.verdict).collect();
+        assert_eq!(verdicts, [claim::Verdict::Near; 3]);
+    }
+
     #[test]
     fn fewer_trees_than_spanning_trees_break_a_law() {
         let broken = |max| laws(&outcomes(max)).iter().filter(|law| !law.holds).count();

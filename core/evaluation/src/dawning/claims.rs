@@ -31,7 +31,7 @@ pub(super) fn claims(found: &Found, is_fitted: bool) -> Vec<Claim> {
 
 /// Sets the statements about figure 8 beside broadcasts over every pattern of unicast.
 pub(super) fn figure_8(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
-    let mut claims = each_pattern(all);
+    let mut claims = each_pattern(all, is_fitted);
     claims.extend(over_patterns(all, is_fitted));
     claims
 }
@@ -200,7 +200,12 @@ const fn hlse_reason(pattern: UnicastPattern) -> &'static str {
     }
 }
 
-fn each_pattern(all: &[Broadcasts]) -> Vec<Claim> {
+/// Names the parameter that was chosen for a row, if the hardware is ours.
+fn fit(row: Comparison, parameter: &str, is_fitted: bool) -> Comparison {
+    if is_fitted { row.fitted(parameter) } else { row }
+}
+
+fn each_pattern(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
     let mut claims = Vec::new();
     for pattern in UnicastPattern::ALL {
         let of = |policy| mean(all, pattern, policy);
@@ -214,14 +219,14 @@ fn each_pattern(all: &[Broadcasts]) -> Vec<Claim> {
             let (least, most) = ends(BALANCED.into_iter().filter_map(of));
             let what = format!("broadcast over {name}, cyclic over the worst other policy");
             let published = Published::at_least("cyclic is worst", 1.0);
-            Comparison::new(what, FIGURE_8, published, over(&cyclic, &worst))
+            let row = Comparison::new(what, FIGURE_8, published, over(&cyclic, &worst))
                 .printed("x", 2)
                 .higher_is_better()
-                .within(Tolerance::Units(0.05))
-                .because(format!(
-                    "over {name} cyclic takes {of_cyclic:.0} us, the load-balanced policies {least:.0} to {most:.0} us, \
-                     HLSE {of_hlse:.0} us"
-                ))
+                .within(Tolerance::Units(0.05));
+            fit(row, BUFFERS, is_fitted).because(format!(
+                "over {name} cyclic takes {of_cyclic:.0} us, the load-balanced policies {least:.0} to {most:.0} us, \
+                 HLSE {of_hlse:.0} us"
+            ))
         }));
         let what = format!("broadcast over {name}, HLSE");
         let published = match pattern {
@@ -231,9 +236,8 @@ fn each_pattern(all: &[Broadcasts]) -> Vec<Claim> {
             }
         };
         let row = Comparison::new(what, FIGURE_8, published, hlse);
-        claims.push(
-            row.printed(" us", 0).within(Tolerance::Percent(10.0)).because(hlse_reason(pattern)),
-        );
+        let row = row.printed(" us", 0).within(Tolerance::Percent(10.0));
+        claims.push(fit(row, BUFFERS, is_fitted).because(hlse_reason(pattern)));
     }
     claims
 }
@@ -241,13 +245,11 @@ fn each_pattern(all: &[Broadcasts]) -> Vec<Claim> {
 /// Statements about all patterns together.
 fn over_patterns(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
     let mut claims = Vec::new();
-    let fit =
-        |row: Comparison, parameter: &str| if is_fitted { row.fitted(parameter) } else { row };
     claims.extend(mean(all, UnicastPattern::HotRegion, RootPolicy::Cyclic).map(|ours| {
         let what = "broadcast over hot-region, cyclic";
         let row = Comparison::new(what, FIGURE_8, Published::number("500 us", 500.0), ours);
         let row = row.printed(" us", 0).within(Tolerance::Percent(20.0));
-        fit(row, BUFFERS)
+        fit(row, BUFFERS, is_fitted)
             .because("few broadcasts find the hot region's queues as long as the others do")
     }));
     let patterns: Vec<UnicastPattern> = UnicastPattern::ALL
@@ -265,7 +267,7 @@ fn over_patterns(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
         let what = "cyclic over the best load-balanced policy, most of the patterns";
         let row = Comparison::new(what, FIGURE_8, Published::number("up to 1.9x", 1.9), ours);
         let row = row.printed("x", 2).higher_is_better().within(Tolerance::Percent(10.0));
-        fit(row, "registers read every 300 us")
+        fit(row, "registers read every 300 us", is_fitted)
             .because("readings of another age give other factors, see `stale`")
     }));
     let hlse = |all: &[Broadcasts], pattern| {
@@ -276,7 +278,7 @@ fn over_patterns(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
         let what = "best load-balanced policy over HLSE, most of the patterns";
         let row = Comparison::new(what, FIGURE_8, Published::number("almost 3x", 3.0), ours);
         let row = row.printed("x", 2).higher_is_better().within(Tolerance::Percent(20.0));
-        fit(row, "readings and buffers together")
+        fit(row, "readings and buffers together", is_fitted)
             .because("HLSE gains where readings are old and queues long; the paper gives neither")
     }));
     if patterns.len() == UnicastPattern::ALL.len() {
@@ -301,9 +303,8 @@ fn orders(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
         let published = Published::at_least("hot-region is its highest", 1.0);
         let row = Comparison::new(what, FIGURE_8, published, ours);
         let row = row.printed("x", 2).higher_is_better().within(Tolerance::Units(0.05));
-        let row =
-            if is_fitted { row.fitted("buffers of a multicast and a unicast packet") } else { row };
-        row.because("with buffers of one packet uniform unicast takes longer, see the sweep")
+        fit(row, "buffers of a multicast and a unicast packet", is_fitted)
+            .because("with buffers of one packet uniform unicast takes longer, see the sweep")
     }));
     let shares = RootPolicy::ALL.into_iter().filter_map(|policy| {
         let sphere = mean(all, UnicastPattern::Sphere, policy)?;
@@ -311,13 +312,12 @@ fn orders(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
     });
     claims.extend(fold(shares, f64::max).map(|ours| {
         let what = "sphere over the shortest other pattern, most of the policies";
-        Comparison::new(what, FIGURE_8, Published::at_most("sphere is lowest", 1.0), ours)
-            .printed("x", 2)
-            .within(Tolerance::Units(0.05))
-            .because(
-                "half of sphere's unicast stays in its midplane and loads the leaf switches more; with 1 KiB, where roots \
-                 hold broadcasts up, sphere is lowest, see the sweep",
-            )
+        let published = Published::at_most("sphere is lowest", 1.0);
+        let row = Comparison::new(what, FIGURE_8, published, ours).printed("x", 2);
+        fit(row.within(Tolerance::Units(0.05)), BUFFERS, is_fitted).because(
+            "half of sphere's unicast stays in its midplane and loads the leaf switches more; with 1 KiB, where roots \
+             hold broadcasts up, sphere is lowest, see the sweep",
+        )
     }));
     claims
 }
@@ -432,7 +432,7 @@ fn llp_is_worst(all: &[Many]) -> Vec<Claim> {
         let least = fold(others.filter_map(|policy| saturation(all, policy, fan_out)), f64::min)?;
         let ours = over(&saturation(all, RootPolicy::Llp, fan_out)?, &least);
         let what = format!("many-to-many throughput, fan-out {fan_out}, LLP over the least other policy");
-        let row = Comparison::new(what, FIGURE_9, Published::at_most("LLP is worst", 1.0), ours);
+        let row = Comparison::new(what, FIGURE_9, Published::at_most("LLP is worst", 0.99), ours);
         let of = |policy| saturation(all, policy, fan_out).map_or(0.0, |of| 100.0 * of.mean());
         let [llp, max, sum] = BALANCED.map(of);
         let reason = format!(
@@ -529,6 +529,26 @@ mod tests {
             deadlock: None,
             deadlocked: 0,
         }
+    }
+
+    /// As the notes say, no row of figure 8 is a prediction.
+    #[test]
+    fn rows_of_figure_8_that_agree_are_fitted_with_our_hardware() {
+        let found = found(10.0, 1.0);
+        let of = |is_fitted| {
+            let claims = figure_8(&found.broadcasts, is_fitted).into_iter();
+            claims.filter(Claim::agrees).map(|claim| claim.verdict).collect::<Vec<_>>()
+        };
+        assert_eq!(of(true), [Verdict::Fitted; 5]);
+        assert_eq!(of(false), [Verdict::Same; 5]);
+    }
+
+    #[test]
+    fn a_tie_is_not_the_worst() {
+        let mut found = found(1.0, 1.0);
+        found.many.iter_mut().for_each(|one| one.throughput = Sample::from(vec![0.3; 2]));
+        let verdicts = llp_is_worst(&found.many).into_iter().map(|claim| claim.verdict);
+        assert_eq!(verdicts.collect::<Vec<_>>(), [Verdict::Near; 3]);
     }
 
     #[test]

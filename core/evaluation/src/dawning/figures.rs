@@ -6,6 +6,7 @@ use fabricast_simulator::UnicastPattern;
 use super::claims;
 use super::loads::{Broadcasts, FAN_OUTS, Many, OUTPUTS, Output, Plan, Stages};
 use super::sweep::{BROADCASTS, Fit, Room};
+use crate::claim::OF_THEIR_METHOD;
 use crate::experiment::Run;
 use crate::plot::{Axis, Bars, Figure, Plot, Series, Style};
 use crate::report::{Cell, Report, Table};
@@ -98,6 +99,7 @@ fn notes(run: &Run<'_>, plan: &Plan) -> Vec<String> {
         "Candidates of HLSE are the roots not loaded above the mean; those strictly below, as the paper says, are \
          none where all are equal."
             .to_owned(),
+        OF_THEIR_METHOD.to_owned(),
     ];
     if plan.quick {
         notes.push("Quick form: one pattern, one fan-out, one load, one reading.".to_owned());

@@ -387,5 +387,7 @@ mod tests {
         let of = |what: &str| claims.iter().find(|one| one.what.starts_with(what)).unwrap().verdict;
         assert_eq!(of("most colors needed without merging, dragonfly"), Verdict::Worse);
         assert_eq!(of("largest run time with the recommended colors"), Verdict::Worse);
+        // It has to fall, and does not.
+        assert_eq!(of("max EFI with 256 colors over without a limit, torus"), Verdict::Worse);
     }
 }
