@@ -16,7 +16,7 @@ use crate::experiment::{ExperimentError, Run};
 use crate::routing::Refusal;
 
 /// Broadcasts of each measurement and seed.
-pub(super) const BROADCASTS: u64 = 10;
+pub(super) const BROADCASTS: u64 = 50;
 const BUFFERS: [u32; 4] = [1_024, 1_280, 1_536, 4_096];
 const CHANNELS: [u8; 2] = [1, 4];
 /// Channels and buffers of figure 9's sweep, and the way in which multicast gets its outputs.
