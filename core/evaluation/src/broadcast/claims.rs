@@ -46,6 +46,7 @@ pub(super) fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
     }));
     claims.extend(rivals(&found));
     claims.extend(goal(&found));
+    claims.extend(against_ring(&found));
     claims
 }
 
@@ -107,6 +108,33 @@ fn goal(found: &Found<'_>) -> Vec<Claim> {
                 let row = row.printed("", 2).within(Tolerance::Units(0.05));
                 claims.push(row.because(reason(one, optimal)));
             }
+        }
+    }
+    claims
+}
+
+/// Our tables beside a ring, which needs none and takes 1.4 times as long as the optimal scheme, more
+/// than our goal.
+fn against_ring(found: &Found<'_>) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    let ours = Scheme::ALL.into_iter().filter(|scheme| matches!(scheme, Scheme::Ours { .. }));
+    for scheme in ours {
+        for placement in Placement::ALL {
+            let of = |scheme| found.of(scheme, placement, AT_ONCE[1]);
+            let Some((one, ring)) = of(scheme).zip(of(Scheme::RingInChunks)) else { continue };
+            let (name, place) = (scheme.name(), placement.name());
+            let what = format!("{name}, mean over {}, {place}, 8 at once", ring.scheme.name());
+            let published = Published::at_most("at most 1, as our goal demands", 1.0);
+            let ratio = match one.deadlocks {
+                0 => one.mean_us.with(&ring.mean_us, |ours, ring| ours / ring),
+                _ => f64::INFINITY.into(), // a broadcast that never ends
+            };
+            let row = Comparison::new(what, "ours", published, ratio).printed("", 2);
+            let [ours_us, ring_us] = [one, ring].map(|one| one.mean_us.mean());
+            claims.push(row.because(format!(
+                "{}: {ours_us:.0} us on {place} against {ring_us:.0} us of the ring, whose servers send to the next one only",
+                sharing(scheme)
+            )));
         }
     }
     claims
@@ -208,7 +236,7 @@ pub(super) const NOT_COMPARED: [NotCompared; 4] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim;
+    use crate::claim::{self, Verdict};
 
     #[test]
     fn no_row_of_any_outcome_differs_without_a_reason_of_its_own() {
@@ -230,7 +258,7 @@ mod tests {
             })
         });
         let claims = claims(&each.collect::<Vec<_>>());
-        assert_eq!(claims.len(), 22);
+        assert_eq!(claims.len(), 30);
         assert_eq!(claim::faults(&claims), Vec::<String>::new());
     }
 
@@ -247,6 +275,20 @@ mod tests {
             entries: traffic.clone(),
             traffic,
         }
+    }
+
+    #[test]
+    fn a_ring_that_is_faster_makes_a_row_worse_that_names_both_times() {
+        let row = |us| {
+            let outcomes =
+                [outcome(Scheme::ALL[1], us, 20.0), outcome(Scheme::RingInChunks, 128.0, 6.0)];
+            against_ring(&Found(&outcomes)).remove(0)
+        };
+        assert_eq!(row(128.0).verdict, Verdict::Same);
+        let slower = row(256.0);
+        assert_eq!((slower.verdict, slower.ours.as_str()), (Verdict::Worse, "2.00"));
+        let times = "256 us on whole leaf switches against 128 us of the ring";
+        assert!(slower.why.contains(times), "{}", slower.why);
     }
 
     #[test]
