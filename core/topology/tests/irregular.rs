@@ -3,8 +3,8 @@
 
 use fabricast_topology::spec::TopologySpec;
 use fabricast_topology::{
-    AdapterFacts, EndpointFacts, FatTree, Faults, Graph, GraphBuilder, Irregularity, Peer, Reason,
-    SwitchFacts, SwitchId,
+    AdapterFacts, EndpointFacts, FatTree, Faults, Graph, GraphBuilder, Irregularity, Peer, PortId,
+    Reason, SplitMix, SwitchFacts, SwitchId,
 };
 
 /// A fabric that is wired cable by cable: next free port on both sides.
@@ -261,6 +261,24 @@ fn a_top_switch_that_leads_to_unpopulated_blocks_only_keeps_its_place() {
     assert_eq!(tree.place(upper), whole.place(upper));
     let [lower, upper] = [lower, upper].map(|switch| graph.switch_label(switch));
     assert_eq!(named(&tree), [format!("no link between {lower} and {upper}")]);
+}
+
+#[test]
+fn the_papers_fabric_is_a_fat_tree_without_any_twentieth_of_its_links() {
+    let whole = TopologySpec::paper().generate().unwrap();
+    let between = |port: &PortId| matches!(whole.peer(*port), Peer::Switch(far) if *port < far);
+    let ports = whole.switches().flat_map(|switch| whole.ports(switch));
+    let links: Vec<PortId> = ports.filter(between).collect();
+    for seed in 1..=10 {
+        let (mut links, mut faults) = (links.clone(), Faults::new());
+        SplitMix::new(seed).shuffle(&mut links);
+        for port in &links[..links.len() / 20] {
+            faults.fail_link(&whole, *port);
+        }
+        if let Err(refused) = FatTree::detect(&whole.without(&faults)) {
+            panic!("seed {seed}: {refused}");
+        }
+    }
 }
 
 /// Six levels, each switch with two below and two above.
