@@ -6,7 +6,7 @@ use std::sync::Arc;
 use divan::Bencher;
 use fabricast_routing::{
     Change, Grid, LayerPlan, MR4LMS_FABRICS, MgidSpace, Mr4lms, Mr4lmsFabric, Mr4lmsOptions,
-    Mr4lmsPattern, PatternGroup, PatternShape, RoutingEngine, grid_groups,
+    Mr4lmsPattern, PatternGroup, PatternShape, RoutingEngine, grid_groups, random_groups,
 };
 use fabricast_topology::TableKind;
 use fabricast_topology::spec::TopologySpec;
@@ -38,6 +38,22 @@ fn batch_of_8_900_groups(bencher: Bencher<'_, '_>, tables: TableKind) {
     let grid = Grid::cube(100, 50, 26, 4).expect("a valid grid");
     let space = MgidSpace::any(32).expect("colors in range");
     let groups = grid_groups(&grid, false, LayerPlan::Compact, &space, 32_768).expect("it fits");
+    measure(bencher, &engine, &puts(groups));
+}
+
+/// The same fabric with all its 512 CNs: 262 144 endpoints.
+const ALL_512_CNS: &str = "kind = 'cn-tn-fat-tree'\nq = 32\nm = 16\np = 6\nk = 32\nw = 16\n\
+                           endpoints_per_leaf = 16\nswitch_ports = 40\n";
+
+/// Budget: 10 s. Groups of 8 endpoints by chance, which meet below most roots.
+#[divan::bench(sample_count = 1, sample_size = 1)]
+fn random_32_768_groups(bencher: Bencher<'_, '_>) {
+    let spec = TopologySpec::parse(ALL_512_CNS).expect("a valid description");
+    let graph = Arc::new(spec.generate().expect("a valid description"));
+    let options = Mr4lmsOptions::new(32, TableKind::PerPort);
+    let engine = Mr4lms::new(graph, options).expect("colors in range");
+    let space = MgidSpace::any(32).expect("colors in range");
+    let groups = random_groups(32_768, 1, 262_144, 1, &space).expect("it fits");
     measure(bencher, &engine, &puts(groups));
 }
 
