@@ -36,7 +36,8 @@ pub(super) fn report(run: &Run<'_>, outcomes: &[Outcome], sweeps: &[Sweep]) -> R
          figures that cannot be read are not compared."
             .to_owned(),
         "*By the paper's own rules*: what our MR4LMS gave on the same fabrics before its departures (lookahead, several \
-         roots, merging where the fewest groups are in the way), with the first seed."
+         roots, merging where the fewest groups are in the way), with the first seed: measured with the version before \
+         commit 2851d48a; no option brings it back."
             .to_owned(),
         format!(
             "Random groups, and all of the random network: mean of {} seeds from {} on, which also give its links; the \
