@@ -24,7 +24,7 @@ pub(super) fn claims(found: &Found) -> Vec<Claim> {
     claims.extend(switch_trees(found));
     claims.extend(packets(found));
     claims.extend(noise::claims(found));
-    claims.extend(entries::claims(&found.outcomes));
+    claims.extend(entries::claims(&found.outcomes, &found.others));
     claims
 }
 
