@@ -54,7 +54,7 @@ pub(crate) fn report(root: &Path, filter: &str) -> Result<(String, bool)> {
 
 /// The binaries that the benches of budgets are in.
 fn needed(budgets: &[Budget]) -> BTreeSet<&str> {
-    let benches = budgets.iter().flat_map(|budget| &budget.benches);
+    let benches = budgets.iter().flat_map(|budget| budget.benches.iter().chain(&budget.over));
     benches.filter_map(|bench| bench.split('/').next()).collect()
 }
 
@@ -78,6 +78,8 @@ struct Budget {
     /// Paths of the benches of its steps, such as `forwarding/batch/900`; none if nothing measures
     /// it yet.
     benches: Vec<String>,
+    /// Path of the bench whose time theirs is divided by, if the budget is a factor.
+    over: Option<String>,
     limit: Limit,
     /// Where the budget comes from.
     source: String,
@@ -86,7 +88,7 @@ struct Budget {
 impl Budget {
     fn is_about(&self, filter: &str) -> bool {
         let filter = filter.to_lowercase();
-        let mut texts = self.benches.iter().chain([&self.work]);
+        let mut texts = self.benches.iter().chain(&self.over).chain([&self.work]);
         texts.any(|text| text.to_lowercase().contains(&filter))
     }
 }
@@ -97,11 +99,19 @@ enum Limit {
     AtLeast(Quantity),
 }
 
+impl Limit {
+    fn quantity(&self) -> &Quantity {
+        match self {
+            Self::AtMost(limit) | Self::AtLeast(limit) => limit,
+        }
+    }
+}
+
 /// A number with its unit.
 #[derive(Clone, Debug, PartialEq)]
 struct Quantity {
     text: String,
-    /// In seconds, items a second, bytes, or parts of 1.
+    /// In seconds, items a second, bytes, parts of 1, or as a factor.
     value: f64,
     kind: Kind,
 }
@@ -112,6 +122,7 @@ enum Kind {
     Rate,
     Memory,
     Share,
+    Factor,
 }
 
 impl Quantity {
@@ -130,6 +141,7 @@ impl Quantity {
             "Mitem/s" => (1e6, Kind::Rate),
             "Gitem/s" => (1e9, Kind::Rate),
             "%" => (0.01, Kind::Share),
+            "times" => (1.0, Kind::Factor),
             "KiB" => (1024.0, Kind::Memory),
             "MiB" => (1024.0 * 1024.0, Kind::Memory),
             other => bail!("'{other}' is no unit of '{text}'"),
@@ -164,7 +176,11 @@ fn parse_budgets(text: &str) -> Result<Vec<Budget>> {
         if matches!(limit, Limit::AtLeast(_)) && benches.len() > 1 {
             bail!("'{work}' adds rates; only times of steps can be added");
         }
-        budgets.push(Budget { work, benches, limit, source });
+        let over = field("over");
+        if over.is_some() != (limit.quantity().kind == Kind::Factor) {
+            bail!("'{work}' needs a number of times with `over`, and only then");
+        }
+        budgets.push(Budget { work, benches, over, limit, source });
     }
     Ok(budgets)
 }
@@ -182,13 +198,10 @@ fn compare(budgets: &[Budget], measured: &[Measured]) -> Result<(String, bool)> 
             Limit::AtMost(limit) => ("<=", limit),
             Limit::AtLeast(limit) => (">=", limit),
         };
-        let steps = budget.benches.iter().map(|bench| figure(bench, limit.kind, measured));
-        let found = match steps.collect::<Result<Vec<_>>>() {
-            Ok(steps) if steps.is_empty() => "not measured yet".to_owned(),
-            Ok(steps) => {
-                let figures: Vec<_> = steps.iter().map(|step| step.text.as_str()).collect();
-                let sum = steps.iter().map(|step| step.value).sum();
-                format!("measured {}: {}", figures.join(" + "), verdict(&budget.limit, sum))
+        let found = match result(budget, measured) {
+            Ok(None) => "not measured yet".to_owned(),
+            Ok(Some(found)) => {
+                format!("measured {}: {}", found.text, verdict(&budget.limit, found.value))
             }
             Err(error) => {
                 complete = false;
@@ -202,11 +215,29 @@ fn compare(budgets: &[Budget], measured: &[Measured]) -> Result<(String, bool)> 
     Ok((report, complete))
 }
 
+/// Adds the steps of a work, and divides them by what they are measured against; none if nothing
+/// measures it yet.
+fn result(budget: &Budget, measured: &[Measured]) -> Result<Option<Quantity>> {
+    let kind = budget.limit.quantity().kind;
+    let of_steps = if kind == Kind::Factor { Kind::Time } else { kind };
+    let steps = budget.benches.iter().map(|bench| figure(bench, of_steps, measured));
+    let steps = steps.collect::<Result<Vec<_>>>()?;
+    if steps.is_empty() {
+        return Ok(None);
+    }
+    let figures: Vec<_> = steps.iter().map(|step| step.text.as_str()).collect();
+    let (text, value) = (figures.join(" + "), steps.iter().map(|step| step.value).sum::<f64>());
+    let Some(over) = &budget.over else { return Ok(Some(Quantity { text, value, kind })) };
+    let base = figure(over, of_steps, measured)?;
+    let value = value / base.value;
+    Ok(Some(Quantity { text: format!("{text} over {}, {value:.2} times", base.text), value, kind }))
+}
+
 fn figure(bench: &str, kind: Kind, measured: &[Measured]) -> Result<Quantity> {
     let found = measured.iter().find(|found| found.path == bench);
     let found = found.with_context(|| format!("no bench prints '{bench}'"))?;
     let text = match kind {
-        Kind::Time | Kind::Memory | Kind::Share => Some(&found.median),
+        Kind::Time | Kind::Memory | Kind::Share | Kind::Factor => Some(&found.median),
         Kind::Rate => found.rate.as_ref(),
     };
     let figure = Quantity::parse(text.with_context(|| format!("'{bench}' counts no items"))?)?;
@@ -277,6 +308,33 @@ mod tests {
         assert!(report.contains("measured 20 ms + 10 ms: OVER BUDGET (120 %"), "{report}");
         let rates = TABLE.replace("\"hops/all\"", "[\"hops/all\", \"hops/some\"]");
         assert!(format!("{:#}", parse_budgets(&rates).unwrap_err()).contains("'hops' adds rates"));
+    }
+
+    #[test]
+    fn a_factor_is_measured_over_another_bench() {
+        let factor = "over = \"loops/bare\"\n        at_most = \"2 times\"";
+        let table = TABLE.replace("at_most = \"25 ms\"", factor);
+        let budgets = parse_budgets(&table).unwrap();
+        assert!(budgets[0].is_about("loops/b") && needed(&budgets).contains("loops"));
+        let report = |bare: &str| {
+            let rate = measured("hops/all", "1 s", Some("3 Mitem/s"));
+            let figures = [measured("plan/big", "10 ms", None), measured(bare, "4 ms", None), rate];
+            compare(&budgets, &figures).unwrap()
+        };
+        let (text, complete) = report("loops/bare");
+        assert!(complete);
+        assert!(
+            text.contains("measured 10 ms over 4 ms, 2.50 times: OVER BUDGET (125 %"),
+            "{text}"
+        );
+        assert!(!report("loops/other").1, "what it is measured over is missing");
+        for (old, new) in [(" times", " ms"), ("over = \"loops/bare\"\n", "")] {
+            let refused = parse_budgets(&table.replace(old, new)).unwrap_err();
+            assert!(
+                format!("{refused:#}").contains("'plan' needs a number of times"),
+                "{refused:#}"
+            );
+        }
     }
 
     #[test]
