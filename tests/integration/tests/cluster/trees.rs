@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fabricast_client::{Client, GroupPath, Reduction};
+use fabricast_groups::ids::Pn;
 use fabricast_integration::{Cluster, Layout, eventually, soon};
 use fabricast_messages::{Answer, OnFailure, Operation, Reduction as Rule, Values};
 use fabricast_operating::MemberHandle;
@@ -108,6 +109,24 @@ async fn sums(handles: &[MemberHandle], on_failure: OnFailure) -> BTreeSet<Resul
     outcomes(begin(handles, on_failure, &Arc::new(Semaphore::new(0)))).await
 }
 
+/// Sums values of all members for the first one; answers what each of them gets.
+async fn reduced(handles: &[MemberHandle]) -> Vec<Answer> {
+    let run = |handle: &MemberHandle| {
+        let handle = handle.clone();
+        tokio::spawn(async move {
+            let values = Values::U64(vec![1 << handle.pn().0]);
+            let sum = Operation::Reduce { root: Pn(0), reduction: Rule::Sum, values };
+            handle.operate(&sum, OnFailure::Fail).await.unwrap().answer
+        })
+    };
+    let running: Vec<JoinHandle<Answer>> = handles.iter().map(run).collect();
+    let mut answers = Vec::new();
+    for one in running {
+        answers.push(soon(one).await.unwrap());
+    }
+    answers
+}
+
 /// Fifteen of the sixteen nodes, none of which is the last.
 fn nodes() -> Vec<String> {
     (0..15).map(|node| format!("n{node}")).collect()
@@ -131,6 +150,9 @@ async fn members_of_every_shape_agree_also_when_one_dies() {
         let handles = open(&cluster, &group, &nodes()).await;
         let all = BTreeSet::from([Ok((1 << 15) - 1)]);
         assert_eq!(sums(&handles, OnFailure::Fail).await, all, "{tree:?}");
+        let mut answers = vec![Answer::Nothing; 15];
+        answers[0] = Answer::Values(Values::U64(vec![(1 << 15) - 1]));
+        assert_eq!(reduced(&handles).await, answers, "{tree:?}");
         opened.push(handles);
     }
     // The root of the k-nomial trees dies while all others wait for it.
