@@ -145,7 +145,12 @@ mod tests {
 
     /// Pages without faults that lack what the command writes now, each with a text that it writes.
     /// A page that is written anew leaves this list.
-    const OUTGROWN: [(&str, &str); 1] = [("damaged", "| seeds |")];
+    const OUTGROWN: [(&str, &str); 4] = [
+        ("damaged", "over mr4lms, "),
+        ("dawning", "first 50 broadcasts of each seed"),
+        ("broadcast", "mean over ring, chunks of 64 KiB"),
+        ("aggregation", "orders by chance, bluelight fabric"),
+    ];
 
     #[test]
     fn pages_that_lack_what_is_written_now_are_known() {
