@@ -205,6 +205,30 @@ def busy_cables():
             if line[0] == "link" and max(sent.get(line[2], 0), sent.get(line[4], 0)) > RATE / 20]
 
 
+def dropped():
+    """Packets that came to ports of switches so far while the sockets of these ports had no room."""
+    names = [line[2] for line in WIRING if line[0] == "switch"]
+    script = 'for at; do ip netns exec "$at" ss --packet --memory; done'
+    return sum(int(count) for count in re.findall(r",d(\d+)\)", call("exec", "--", "sh", "-c", script, "-", *names)))
+
+
+def check_nothing_lost(losses, before):
+    """Raises if a receiver lost more datagrams than sockets had no room for, as they have on a busy machine.
+
+    - losses: by receiver, the datagrams that it lost, and those that its own socket dropped.
+    - before: what `dropped` counted before the first of them was sent.
+    """
+    losses = {host: counts for host, counts in losses.items() if counts[0]}
+    if not losses:
+        return
+    in_switches = dropped() - before
+    said = ", ".join(f"{host} lost {lost} (its own socket {own})" for host, (lost, own) in losses.items())
+    said += f"; sockets of the switches' ports dropped {in_switches}"
+    if any(lost > in_switches + own for lost, own in losses.values()):
+        raise Failed(said)
+    print(f"   the machine was too busy: {said}")
+
+
 def member(host, rate=RATE):
     """A program that joins and then sends when it is told to."""
     program = Program(host, "member", ADDRESS, rate)
@@ -212,9 +236,19 @@ def member(host, rate=RATE):
     return program
 
 
+def used_cables(explained):
+    """Ends of the cables between switches of a route."""
+    return [[NAMES[link["switchName"]], NAMES[link["peer"]]] for link in explained["links"] if link["peerPort"]]
+
+
 def cut(explained):
     """Cuts the first cable between switches of a route; returns its ends."""
-    cable = next(link for link in explained["links"] if link["peerPort"])
-    ends = [NAMES[cable["switchName"]], NAMES[cable["peer"]]]
+    ends = used_cables(explained)[0]
     call("cut", *ends)
     return ends
+
+
+def set_service(verb, ends):
+    """Takes the cables between two switches out of service (`drain`), or back (`resume`)."""
+    ids = {name: node for node, name in NAMES.items()}
+    call("fabricast", "link", verb, *[ids[end] for end in ends])

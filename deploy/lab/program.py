@@ -21,6 +21,7 @@ more = sys.argv[5:]
 PLACE = socket.inet_aton(group) + socket.inet_aton(own)
 MADE_UP = 10  # datagrams that a sender who is late sends at once
 SO_RCVBUFFORCE = 33  # of Linux: beyond the limit for everybody
+SO_MEMINFO, MEMINFO = 55, struct.Struct("9I")  # of Linux; the last number counts what had no room
 IPV4, UDP_START = 0x0800, 14 + 20  # of a frame: our packets of IP have no options
 sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
@@ -40,7 +41,8 @@ def payload(frame, kind):
 
 
 def listen():
-    """Counts datagrams by their numbers: received, received again, lost in between, and the longest pause."""
+    """Counts datagrams by their numbers: received, received again, lost in between, and dropped because the own socket
+    had no room; and the longest pause."""
     heard = looking(more[0]) if more else sock
     try:
         heard.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 22)
@@ -83,6 +85,7 @@ def listen():
     known = {"received": len(numbers), "again": again, "lost_between": lost, "longest_pause_ms": round(pause * 1e3, 1)}
     known["first_after_ms"] = None if first_after is None else round(first_after * 1e3, 2)
     known["last"], known["gaps"] = max(numbers, default=None), gaps
+    known["dropped"] = MEMINFO.unpack(heard.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, MEMINFO.size))[-1]
     print(json.dumps(known), flush=True)
 
 

@@ -113,6 +113,7 @@ fn the_lab_demo_counts_every_datagram() {
     assert_eq!(output.status.code(), Some(7), "{output:?}");
 
     let said = lab.succeeds("demo", &["--short"]);
+    assert!(said.contains("was drained and resumed"), "{said}");
     assert!(said.contains("7. all programs have ended"), "{said}");
     let said = lab.succeeds("status", &["--brief"]);
     assert_eq!(

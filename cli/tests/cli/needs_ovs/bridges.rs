@@ -16,6 +16,7 @@ fn the_demo_counts_what_bridges_carry() {
     let lab = Lab(tempfile::tempdir().expect("a folder"));
     lab.succeeds("start", &["--driver", "bridge", &lab.small_fabric()]);
     let said = lab.succeeds("demo", &["--short"]);
+    assert!(said.contains("was drained and resumed"), "{said}");
     assert!(said.contains("7. all programs have ended"), "{said}");
     let said = lab.succeeds("status", &["--brief"]);
     assert!(said.contains("6 of 6 switches connected, 8 of 8 hosts up"), "{said}");
