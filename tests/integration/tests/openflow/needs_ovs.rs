@@ -1,6 +1,7 @@
 //! Tables, packets, cut cables and wiped switches, with switches that others wrote.
 
 mod lab;
+mod writes;
 
 use std::process::Command;
 
@@ -45,35 +46,6 @@ async fn the_driver_of_openflow_switches_conforms() {
         let agent = lab.agent(&layout, NO_TIC.parse().unwrap()).await;
         serves_all(&agent, &layout).await;
         conforms(&agent, |switch, port, is_up| lab.set_link(switch, port, is_up)).await;
-    }
-}
-
-/// Every entry of a switch in one write, twice: 16 384 groups and flows, then as many changes.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_whole_table_is_written_at_once() {
-    let layout = layout().with_colors(2048);
-    let lab = Lab::start(&layout);
-    let agent = lab.agent(&layout, NO_TIC.parse().unwrap()).await;
-    serves_all(&agent, &layout).await;
-    let peer = Peer::new(&agent.address().to_string()).unwrap();
-    let mut calls = SwitchAgentServiceClient::new(peer.channel());
-    let switch_name = layout.graph.switch_name(layout.graph.switches().next().unwrap()).to_owned();
-    for (generation, out_ports) in [(1, vec![1, 2, 3]), (2, vec![4])] {
-        let keys = (1..=4).flat_map(|in_port| (0..2048).map(move |color| (in_port, color)));
-        let entry = |(in_port, color)| {
-            let out_ports = out_ports.clone();
-            v1::TableEntry { in_port, color, out_ports }
-        };
-        let entries: Vec<_> = keys.map(entry).collect();
-        let part = v1::SwitchWrite { switch_name: switch_name.clone(), entries: entries.clone() };
-        let fence = Some(v1::Fence { term: 1, generation });
-        let request = v1::WriteTablesRequest { fence, writes: vec![part] };
-        let written = calls.write_tables(request).await.unwrap().into_inner();
-        assert_eq!((written.written_entries, written.refusals), (8192, vec![]));
-        let request = v1::ReadTablesRequest { switch_names: vec![switch_name.clone()] };
-        let mut tables = calls.read_tables(request).await.unwrap().into_inner();
-        let table = tables.message().await.unwrap().and_then(|part| part.table).unwrap();
-        assert!(table.entries == entries, "{} entries", table.entries.len());
     }
 }
 
