@@ -8,6 +8,8 @@ mod certificates;
 mod discovered;
 #[path = "needs_ovs/multicast.rs"]
 mod multicast;
+#[path = "needs_ovs/reports.rs"]
+mod reports;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -120,6 +122,7 @@ fn the_lab_demo_counts_every_datagram() {
         said.trim(),
         "20 of 20 switches connected, 16 of 16 hosts up, 32 cables between switches"
     );
+    reports::stay_at_their_switch(&lab);
 
     // Nothing stays behind when a part is killed. What is killed ends a little later.
     lab.kill("pids/tic");
