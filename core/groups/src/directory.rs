@@ -32,7 +32,7 @@ use crate::record::{Change, DecodeError, GroupRecord, MemberRecord, NodeRecord, 
 use crate::voucher::Voucher;
 use crate::{Command, Decision, Refusal};
 
-pub use copy::{DirectoryCopy, GroupCopy};
+pub use copy::{DirectoryCopy, GroupCopy, copy_job, copy_jobs};
 
 mod apply;
 mod batch;

@@ -18,7 +18,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fabricast_groups::directory::{Directory, GroupCopy};
+use fabricast_groups::directory::{Directory, DirectoryCopy, GroupCopy, copy_job, copy_jobs};
 use fabricast_groups::ids::Gn;
 use fabricast_groups::names::{EndpointName, JobName, NodeName};
 use fabricast_groups::record::{Change, GroupRecord, MemberRecord, NodeRecord, NodeState};
@@ -142,11 +142,11 @@ impl Records {
         let state = self.state.read();
         match self.job_changes.lock().jobs.replace(BTreeSet::new()).filter(|_| !all) {
             Some(names) => {
-                let job = |name: JobName| (name.clone(), state.directory.copy_job(&name));
+                let job = |name: JobName| (name.clone(), copy_job(&state.directory, &name));
                 JobNews::Jobs(names.into_iter().map(job).collect())
             }
             None => {
-                let (nodes, jobs) = state.directory.copy_jobs();
+                let (nodes, jobs) = copy_jobs(&state.directory);
                 JobNews::All(JobRecords { nodes, jobs })
             }
         }
@@ -173,7 +173,11 @@ impl Records {
         let State { directory, failed, watchers } = &*guard;
         watchers.lock().open(|| {
             let failed = failed.to_wire(&self.graph);
-            Box::new(WatchSnapshot::new(directory.copy(), failed, &self.topology_sha256))
+            Box::new(WatchSnapshot::new(
+                DirectoryCopy::of(directory),
+                failed,
+                &self.topology_sha256,
+            ))
         })
     }
 

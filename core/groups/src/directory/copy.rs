@@ -37,52 +37,14 @@ pub struct GroupCopy {
     nodes: Vec<(Pn, Arc<NodeRecord>)>,
 }
 
-impl Directory {
-    /// Copies all records. Cost: some nanoseconds for each node, group and membership.
-    pub fn copy(&self) -> DirectoryCopy {
-        let mut groups = Vec::with_capacity(self.groups.len());
-        let mut members = Vec::new();
-        for group in self.groups.values() {
-            members.extend(group.members.values().cloned());
-            groups.push((Arc::clone(&group.record), members.len()));
-        }
-        let nodes = self.nodes.values().cloned().collect();
-        DirectoryCopy { revision: self.revision, nodes, groups, members }
-    }
+/// Copies a job.
+pub fn copy_job(directory: &Directory, name: &JobName) -> Option<Arc<JobRecord>> {
+    directory.jobs.get(name).map(Arc::clone)
+}
 
-    /// Copies a job.
-    pub fn copy_job(&self, name: &JobName) -> Option<Arc<JobRecord>> {
-        self.jobs.get(name).map(Arc::clone)
-    }
-
-    /// Copies all nodes and jobs. Cost: some nanoseconds for each.
-    pub fn copy_jobs(&self) -> (Vec<Arc<NodeRecord>>, Vec<Arc<JobRecord>>) {
-        (self.nodes.values().cloned().collect(), self.jobs.values().cloned().collect())
-    }
-
-    /// Copies a group, also one with very many members. Cost: O(members).
-    pub fn copy_group(&self, gn: Gn) -> Option<GroupCopy> {
-        let group = self.groups.get(&gn)?;
-        let mut node = NodeCursor { directory: self, next: None };
-        let mut last: Option<(&NodeName, Option<&Arc<NodeRecord>>)> = None;
-        let nodes = group.processes.iter().filter_map(|((name, _), pn)| {
-            let found = match last {
-                Some((known, found)) if known == name => found,
-                _ => node.find(name),
-            };
-            last = Some((name, found));
-            Some((*pn, Arc::clone(found?)))
-        });
-        let nodes = nodes.collect();
-        let agent = group.record.agent.as_ref().and_then(|agent| self.nodes.get(agent));
-        Some(GroupCopy {
-            revision: self.revision,
-            record: Arc::clone(&group.record),
-            agent: agent.map(Arc::clone),
-            members: group.members.values().cloned().collect(),
-            nodes,
-        })
-    }
+/// Copies all nodes and jobs. Cost: some nanoseconds for each.
+pub fn copy_jobs(directory: &Directory) -> (Vec<Arc<NodeRecord>>, Vec<Arc<JobRecord>>) {
+    (directory.nodes.values().cloned().collect(), directory.jobs.values().cloned().collect())
 }
 
 /// Finds nodes whose names rise.
@@ -107,6 +69,18 @@ impl<'a> NodeCursor<'a> {
 }
 
 impl DirectoryCopy {
+    /// Copies all records. Cost: some nanoseconds for each node, group and membership.
+    pub fn of(directory: &Directory) -> Self {
+        let mut groups = Vec::with_capacity(directory.groups.len());
+        let mut members = Vec::new();
+        for group in directory.groups.values() {
+            members.extend(group.members.values().cloned());
+            groups.push((Arc::clone(&group.record), members.len()));
+        }
+        let nodes = directory.nodes.values().cloned().collect();
+        Self { revision: directory.revision, nodes, groups, members }
+    }
+
     /// Returns the revision of the records.
     pub fn revision(&self) -> Revision {
         self.revision
@@ -138,6 +112,31 @@ impl DirectoryCopy {
 }
 
 impl GroupCopy {
+    /// Copies a group, also one with very many members; `None` if there is no such group. Cost:
+    /// O(members).
+    pub fn of(directory: &Directory, gn: Gn) -> Option<Self> {
+        let group = directory.groups.get(&gn)?;
+        let mut node = NodeCursor { directory, next: None };
+        let mut last: Option<(&NodeName, Option<&Arc<NodeRecord>>)> = None;
+        let nodes = group.processes.iter().filter_map(|((name, _), pn)| {
+            let found = match last {
+                Some((known, found)) if known == name => found,
+                _ => node.find(name),
+            };
+            last = Some((name, found));
+            Some((*pn, Arc::clone(found?)))
+        });
+        let nodes = nodes.collect();
+        let agent = group.record.agent.as_ref().and_then(|agent| directory.nodes.get(agent));
+        Some(Self {
+            revision: directory.revision,
+            record: Arc::clone(&group.record),
+            agent: agent.map(Arc::clone),
+            members: group.members.values().cloned().collect(),
+            nodes,
+        })
+    }
+
     /// Returns the members by PN, each with its node.
     pub fn into_members(
         self,

@@ -134,7 +134,7 @@ impl Tic {
     }
 
     fn check_copies(&self) {
-        let copy = self.directory.copy();
+        let copy = DirectoryCopy::of(&self.directory);
         let nodes: Vec<&NodeRecord> = copy.nodes().iter().map(Arc::as_ref).collect();
         assert_eq!(nodes, self.directory.nodes().collect::<Vec<_>>());
         assert_eq!(copy.group_count(), self.directory.group_count());
@@ -143,7 +143,7 @@ impl Tic {
             let (record, members) = copy.group(at).unwrap();
             let all: Vec<_> = group.members.values().cloned().collect();
             assert_eq!((record, members), (group.record.as_ref(), &all[..]));
-            let copied = self.directory.copy_group(*gn).unwrap();
+            let copied = GroupCopy::of(&self.directory, *gn).unwrap();
             let wanted = self.directory.snapshot(*gn).unwrap();
             assert_eq!((copied.revision, &*copied.record), (wanted.revision, &wanted.group));
             assert_eq!(copied.member_count(), wanted.members.len());

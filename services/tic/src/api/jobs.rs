@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_collectives::ReservationId;
+use fabricast_groups::directory::copy_job;
 use fabricast_groups::ids::Moment;
 use fabricast_groups::job::{JobRecord, JobShare};
 use fabricast_groups::names::{AccountName, JobName, NodeName, UserName};
@@ -54,7 +55,7 @@ impl Jobs {
         let (graph, records) = (Arc::clone(&self.graph), Arc::clone(&self.records));
         let find = move || {
             let ReserveShare { job, nodes, share } = request;
-            let known = records.read(|directory| directory.copy_job(&job));
+            let known = records.read(|directory| copy_job(directory, &job));
             let nodes = nodes.find(&graph, known.as_deref(), |names| {
                 records.read(|directory| find_nodes(&graph, directory, names))
             });
@@ -133,7 +134,7 @@ impl v1::job_service_server::JobService for Jobs {
     ) -> Result<Response<v1::GetJobResponse>, Status> {
         let caller = Caller::of(request.extensions());
         let name = fields::name("job", &request.into_inner().job, JobName::new)?;
-        let job = self.records.read(|directory| directory.copy_job(&name));
+        let job = self.records.read(|directory| copy_job(directory, &name));
         let job = job.filter(|job| owns(&caller, job)).map(|job| self.to_wire(&job));
         let unknown = || {
             Reason::UnknownJob.status(format!("job: no job '{name}'"), &[("job", name.as_str())])

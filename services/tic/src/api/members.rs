@@ -119,7 +119,7 @@ pub(crate) fn look_up(
         caller.owns_group(group.name.as_str()).then_some(())?;
         let is_known = group.members_revision.0 == request.unless_members_revision;
         let found = match &node {
-            None if !is_known => Found::Copied(directory.copy_group(group.gn)?),
+            None if !is_known => Found::Copied(GroupCopy::of(directory, group.gn)?),
             Some(node) if !is_known => Found::Whole(Box::new(v1::Group {
                 members: wire_members_on(directory, group.gn, node),
                 ..wire_group(directory, group)
@@ -199,7 +199,7 @@ impl GroupPages<'_> {
                 if members >= PIECE_MEMBERS {
                     return (slice, Some(group.gn), directory.revision());
                 }
-                let copy = self.with_members.then(|| directory.copy_group(group.gn)).flatten();
+                let copy = self.with_members.then(|| GroupCopy::of(directory, group.gn)).flatten();
                 members += copy.as_ref().map_or(0, GroupCopy::member_count);
                 slice.push(copy.map_or_else(
                     || Found::Whole(Box::new(wire_group(directory, group))),
