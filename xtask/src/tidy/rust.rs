@@ -17,9 +17,20 @@ pub(super) fn code(text: &str) -> String {
         }
         rest = &rest[length..];
     }
-    let tests = out.find("#[cfg(test)]\nmod ").unwrap_or(out.len());
+    let tests = unit_tests(&out).unwrap_or(out.len());
     out.truncate(tests);
     out
+}
+
+/// Position of the unit tests at the end of a file. `mod tests;` names another file and ends
+/// nothing here.
+fn unit_tests(code: &str) -> Option<usize> {
+    let mut modules = code.match_indices("#[cfg(test)]\nmod ");
+    let (at, _) = modules.find(|(at, mark)| {
+        let rest = &code[at + mark.len()..];
+        rest.find(['{', ';']).is_some_and(|end| rest[end..].starts_with('{'))
+    })?;
+    Some(at)
 }
 
 /// Bytes of the token that `rest` starts with, and whether it is code.
@@ -180,6 +191,8 @@ mod tests {
         assert_eq!(code(text).split_whitespace().collect::<String>(), "letx=;lety:&'astr=;");
         assert_eq!(code("a r#\"b\"# c").split_whitespace().collect::<String>(), "ac");
         assert_eq!(code("a\n#[cfg(test)]\nmod tests { b }\n").trim(), "a");
+        let near_the_top = "a\n#[cfg(test)]\nmod tests;\nb\n#[cfg(test)]\nmod more { c }\n";
+        assert_eq!(code(near_the_top).trim(), "a\n#[cfg(test)]\nmod tests;\nb");
         assert_eq!(code(text).matches('\n').count(), 2, "line numbers stay");
     }
 

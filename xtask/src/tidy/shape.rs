@@ -187,6 +187,8 @@ mod tests {
              fn i(one: Result<(), E>) {}\n",
         );
         assert_eq!(found, ["1: f takes a tuple", "2: g takes a tuple"]);
+        let after = "#[cfg(test)]\nmod tests;\n\nfn f((a, b): (A, B)) {}\n";
+        assert_eq!(complaints("a/src/b.rs", after), ["4: f takes a tuple"]);
         let test = "#[cfg(test)]\nmod tests { fn f((a, b): (A, B)) {} }\n";
         assert_eq!(complaints("a/src/b.rs", test), Vec::<String>::new());
     }
