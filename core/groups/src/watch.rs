@@ -38,6 +38,7 @@ use std::time::Duration;
 use crate::detector::{Detector, DetectorConfig, DetectorOutput, Health, Policy};
 use crate::ids::{Incarnation, Moment};
 use crate::names::NodeName;
+use crate::record::NodeRecord;
 use blocks::BlockHolds;
 use deadlines::ReportDeadlines;
 use disruption::Disruption;
@@ -51,7 +52,20 @@ pub use follow::{NodeLookup, affected_lives};
 const MAX_OVERDUE: usize = 1_024;
 
 /// A node in one of its lives.
-pub type NodeIncarnation = (NodeName, Incarnation);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeIncarnation {
+    /// Name of the node.
+    pub node: NodeName,
+    /// Number of its life.
+    pub incarnation: Incarnation,
+}
+
+impl NodeIncarnation {
+    /// Returns the present life of a node.
+    pub fn of(node: &NodeRecord) -> Self {
+        Self { node: node.name.clone(), incarnation: node.incarnation }
+    }
+}
 
 /// Settings of the watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -315,7 +329,7 @@ impl NodeWatch {
     /// silent.
     fn doubt_overdue(&mut self, now: Moment, directory: &impl NodeLookup) {
         while let Some(life) = self.deadlines.pop_overdue(now, self.grace()) {
-            let is_member = directory.is_member(&life.0);
+            let is_member = directory.is_member(&life.node);
             if !directory.is_up(&life) {
                 self.deadlines.forget(&life);
             } else if !is_member
@@ -421,7 +435,7 @@ mod tests {
         for change in directory.decide(at(0), &announced, &mut |_| None).unwrap().changes {
             directory.apply(&change);
         }
-        (directory, (name, Incarnation(1)))
+        (directory, NodeIncarnation { node: name, incarnation: Incarnation(1) })
     }
 
     fn outputs(watch: &mut NodeWatch, now: Moment, directory: &Directory) -> Vec<WatchOutput> {
@@ -527,19 +541,21 @@ mod tests {
 
     #[test]
     fn a_report_of_a_life_that_has_ended_is_not_waited_for() {
-        let (directory, (name, _)) = one_node();
+        let (directory, life) = one_node();
+        let ended = NodeIncarnation { incarnation: Incarnation(0), ..life };
         let mut watch = NodeWatch::new(CONFIG);
-        watch.expect_report(at(0), &(name, Incarnation(0)));
+        watch.expect_report(at(0), &ended);
         assert_eq!(outputs(&mut watch, at(99), &directory), []);
         assert_eq!(watch.next_deadline(), None);
     }
 
     #[test]
     fn reports_about_an_ended_life_are_ignored() {
-        let (directory, (name, _)) = one_node();
+        let (directory, life) = one_node();
+        let ended = NodeIncarnation { incarnation: Incarnation(0), ..life };
         for policy in [Policy::Probe, Policy::ExpelAtOnce] {
             let mut watch = NodeWatch::new(WatchConfig { on_report: policy, ..CONFIG });
-            watch.reported(at(1), &(name.clone(), Incarnation(0)), &directory);
+            watch.reported(at(1), &ended, &directory);
             assert_eq!(outputs(&mut watch, at(99), &directory), []);
         }
     }

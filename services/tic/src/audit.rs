@@ -16,7 +16,8 @@ const CALLER: &str = "tic";
 const DONE: &str = "OK";
 
 /// A node that seemed to have failed was taken out of all its groups.
-pub(crate) fn expelled((node, incarnation): &NodeIncarnation, cause: &str) {
+pub(crate) fn expelled(expelled: &NodeIncarnation, cause: &str) {
+    let NodeIncarnation { node, incarnation } = expelled;
     let what = json!({ "node": node, "incarnation": incarnation.0, "cause": cause });
     audit(CALLER, "ExpelNode", DONE, &what.to_string());
 }

@@ -195,7 +195,8 @@ impl Liveness {
     }
 
     fn probe(&self, life: NodeIncarnation, probe: u64) -> impl Future<Output = Outcome> + use<> {
-        let address = self.records.read(|directory| Some(directory.node(&life.0)?.address.clone()));
+        let address =
+            self.records.read(|directory| Some(directory.node(&life.node)?.address.clone()));
         // The watch gives the verdict by its own clock; before that a late answer still counts.
         let probing = self.config.detector.probing;
         let patience = probing.timeout.saturating_mul(probing.attempts.saturating_mul(LATE));
@@ -204,8 +205,8 @@ impl Liveness {
         async move {
             let alive = match address {
                 Some(address) => {
-                    let (address, node) = (address.as_str(), life.0.as_str());
-                    peers.probe(address, node, life.1.0, limits).await
+                    let (address, node) = (address.as_str(), life.node.as_str());
+                    peers.probe(address, node, life.incarnation.0, limits).await
                 }
                 None => false,
             };
@@ -220,7 +221,7 @@ impl Liveness {
                 self.watch.probe_answered(self.now(), &life, probe);
             }
             Outcome::Probed { life, alive: false, .. } => {
-                tracing::debug!(node = %life.0, "probe not answered");
+                tracing::debug!(node = %life.node, "probe not answered");
             }
             Outcome::Expelled { life } => {
                 self.watch.expelled(&life);
@@ -248,7 +249,7 @@ pub(crate) async fn expel(
 
 /// Has a failed node expelled; tries until that succeeds or is refused for good.
 async fn expel_failed(queue: WriterQueue, life: NodeIncarnation, cause: Cause) -> Outcome {
-    let failed = NodeFailed { node: life.0.clone(), incarnation: Some(life.1) };
+    let failed = NodeFailed { node: life.node.clone(), incarnation: Some(life.incarnation) };
     let node = &failed.node;
     let reason = match cause {
         Cause::Silent => "silent",

@@ -205,7 +205,7 @@ impl Records {
     pub(crate) fn nodes_up(&self) -> Vec<NodeIncarnation> {
         let state = self.state.read();
         let up = state.directory.nodes().filter(|node| node.state == NodeState::Up);
-        up.map(|node| (node.name.clone(), node.incarnation)).collect()
+        up.map(NodeIncarnation::of).collect()
     }
 
     /// The nodes whose ports are down.
@@ -233,7 +233,7 @@ impl Records {
             let Some(node) = name.and_then(|name| directory.owner(&name)) else { continue };
             let all = node.endpoints.iter().all(is_down);
             let nodes = if all { &mut cut_off.all } else { &mut cut_off.some };
-            nodes.insert((node.name.clone(), node.incarnation));
+            nodes.insert(NodeIncarnation::of(node));
         }
         cut_off
     }
@@ -415,7 +415,7 @@ fn note_affected(directory: &Directory, change: &Change, affected: &mut Affected
         Change::NodePut(node) => {
             let before = directory.node(&node.name).map(|node| node.incarnation);
             if node.state == NodeState::Up && before != Some(node.incarnation) {
-                affected.nodes.push((node.name.clone(), node.incarnation));
+                affected.nodes.push(NodeIncarnation::of(node));
             }
         }
         Change::NodeRemoved(_)

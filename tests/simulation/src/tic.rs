@@ -11,7 +11,7 @@ use std::time::Duration;
 use fabricast_groups::command::{Answer, Command, Expelled};
 use fabricast_groups::directory::{Directory, NewGroup};
 use fabricast_groups::record::Change;
-use fabricast_groups::watch::{NodeWatch, UNTOLD, WatchConfig, WatchOutput};
+use fabricast_groups::watch::{NodeIncarnation, NodeWatch, UNTOLD, WatchConfig, WatchOutput};
 use fabricast_groups::{Moment, Refusal, TicRefusal};
 use fabricast_topology::Mgid;
 
@@ -111,7 +111,7 @@ impl Tic {
             (Message::StoreReply(answer), _) => self.store_answered(now, answer, &mut out),
             (Message::ProbeAnswer(incarnation, probe), Some(leading)) => {
                 if let Party::Node(at) = from {
-                    let life = (name(at), incarnation);
+                    let life = NodeIncarnation { node: name(at), incarnation };
                     leading.probes.answered(&life, probe);
                     leading.watch.probe_answered(now, &life, probe);
                 }
@@ -222,12 +222,12 @@ impl LeaderState {
         while let Some(output) = self.watch.poll_output() {
             match output {
                 WatchOutput::Probe { life, probe } => {
-                    out.push((Party::Node(index_of(&life.0)), Message::Probe(probe)));
+                    out.push((Party::Node(index_of(&life.node)), Message::Probe(probe)));
                     self.probes.sent(life, probe, now);
                 }
                 WatchOutput::Expel { life, .. } => {
                     self.probes.expelled(&life, now);
-                    let (node, incarnation) = (life.0.clone(), Some(life.1));
+                    let (node, incarnation) = (life.node.clone(), Some(life.incarnation));
                     let failed = Command::NodeFailed { node, incarnation };
                     self.queue.push_back((Party::Store, Requester::Nobody, failed));
                     self.watch.expelled(&life);

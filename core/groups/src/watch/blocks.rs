@@ -24,7 +24,7 @@ impl FromIterator<(EndpointName, u32)> for Blocks {
 
 impl Blocks {
     fn of(&self, life: &NodeIncarnation, directory: &impl NodeLookup) -> Option<u32> {
-        self.0.get(&directory.first_endpoint(&life.0)?).copied()
+        self.0.get(&directory.first_endpoint(&life.node)?).copied()
     }
 }
 

@@ -106,7 +106,8 @@ mod tests {
     }
 
     fn life(number: u64) -> NodeIncarnation {
-        (NodeName::new("n").unwrap(), Incarnation(number))
+        let node = NodeName::new("n").unwrap();
+        NodeIncarnation { node, incarnation: Incarnation(number) }
     }
 
     #[test]
@@ -142,8 +143,8 @@ mod tests {
                 model.insert(node, (now + within + 2, within));
                 now += pause;
                 let mut overdue = BTreeSet::new();
-                while let Some((_, incarnation)) = deadlines.pop_overdue(at(now), GRACE) {
-                    prop_assert!(overdue.insert(incarnation.0), "each once");
+                while let Some(late) = deadlines.pop_overdue(at(now), GRACE) {
+                    prop_assert!(overdue.insert(late.incarnation.0), "each once");
                 }
                 let mut expected = BTreeSet::new();
                 for (node, (deadline, within)) in &mut model {

@@ -57,8 +57,8 @@ pub(super) fn others(
     let mut after: Option<NodeName> = None;
     loop {
         let page = directory.up_after(after.as_ref());
-        let Some((last, _)) = page.last() else { break };
-        after = Some(last.clone());
+        let Some(last) = page.last() else { break };
+        after = Some(last.node.clone());
         lives.extend(page.into_iter().filter(|life| is_other(life)));
     }
     let most = (2 * silent).clamp(OTHERS.0, OTHERS.1);

@@ -38,13 +38,14 @@ pub trait NodeLookup {
 }
 
 impl NodeLookup for Directory {
-    fn is_up(&self, (node, incarnation): &NodeIncarnation) -> bool {
-        self.node(node)
-            .is_some_and(|node| node.state == NodeState::Up && node.incarnation == *incarnation)
+    fn is_up(&self, life: &NodeIncarnation) -> bool {
+        let node = self.node(&life.node).filter(|node| node.state == NodeState::Up);
+        node.is_some_and(|node| node.incarnation == life.incarnation)
     }
 
-    fn hosts_agents(&self, (node, incarnation): &NodeIncarnation) -> bool {
-        self.is_host(node) && self.node(node).is_some_and(|node| node.incarnation == *incarnation)
+    fn hosts_agents(&self, life: &NodeIncarnation) -> bool {
+        let node = self.node(&life.node).filter(|node| self.is_host(&node.name));
+        node.is_some_and(|node| node.incarnation == life.incarnation)
     }
 
     fn is_member(&self, node: &NodeName) -> bool {
@@ -57,12 +58,12 @@ impl NodeLookup for Directory {
 
     fn up_after(&self, after: Option<&NodeName>) -> Vec<NodeIncarnation> {
         let up = self.nodes_after(after).filter(|node| node.state == NodeState::Up);
-        up.map(|node| (node.name.clone(), node.incarnation)).take(PAGE).collect()
+        up.map(NodeIncarnation::of).take(PAGE).collect()
     }
 
     fn hosts_after(&self, after: Option<&NodeName>) -> Vec<NodeIncarnation> {
-        let life = |node: &NodeName| Some((node.clone(), self.node(node)?.incarnation));
-        self.host_names_after(after).filter_map(life).take(PAGE).collect()
+        let hosts = self.host_names_after(after).filter_map(|name| self.node(name));
+        hosts.map(NodeIncarnation::of).take(PAGE).collect()
     }
 }
 
@@ -71,7 +72,7 @@ impl NodeLookup for Directory {
 ///
 /// - `directory`: the records without the change.
 pub fn affected_lives(directory: &Directory, change: &Change) -> Vec<NodeIncarnation> {
-    let life = |node: &NodeName| Some((node.clone(), directory.node(node)?.incarnation));
+    let life = |node: &NodeName| directory.node(node).map(NodeIncarnation::of);
     let agent = |gn: Gn| directory.group(gn)?.agent.as_ref();
     match change {
         Change::GroupPut(group) => {
@@ -81,8 +82,7 @@ pub fn affected_lives(directory: &Directory, change: &Change) -> Vec<NodeIncarna
         }
         Change::GroupDeleted(gn) => agent(*gn).and_then(life).into_iter().collect(),
         Change::NodePut(node) => {
-            let after = (node.name.clone(), node.incarnation);
-            life(&node.name).into_iter().chain([after]).collect()
+            life(&node.name).into_iter().chain([NodeIncarnation::of(node)]).collect()
         }
         Change::NodeRemoved(name) => life(name).into_iter().collect(),
         Change::MemberPut(_)
@@ -126,8 +126,8 @@ impl NodeWatch {
         let mut after: Option<NodeName> = None;
         loop {
             let page = directory.hosts_after(after.as_ref());
-            let Some((last, _)) = page.last() else { break };
-            after = Some(last.clone());
+            let Some(last) = page.last() else { break };
+            after = Some(last.node.clone());
             lives.extend(page);
         }
         lives.iter().for_each(|life| self.follow(now, life, directory));

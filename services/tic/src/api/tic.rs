@@ -9,6 +9,7 @@ use fabricast_groups::directory::Directory;
 use fabricast_groups::ids::{Gn, Incarnation, Revision};
 use fabricast_groups::names::{GroupName, NodeName};
 use fabricast_groups::record::{Route, RouteState};
+use fabricast_groups::watch::NodeIncarnation;
 use fabricast_proto::v1;
 use fabricast_routing::{Choice, MgidSpace};
 use fabricast_rpc::{CallCost, Caller, Reason, Turn, client_key};
@@ -270,7 +271,7 @@ impl v1::tic_service_server::TicService for Tic {
         if request.probe_first {
             let given = nodes::suspected(&self.records, &node, incarnation)?;
             tracing::info!(%node, reporter, "node reported as unreachable");
-            self.liveness.reported((node, given));
+            self.liveness.reported(NodeIncarnation { node, incarnation: given });
             let revision = self.records.read(Directory::revision).0;
             let response = v1::ReportNodeFailureResponse { ended_memberships: 0, revision };
             return Ok(Response::new(response));
@@ -349,8 +350,9 @@ impl v1::tic_service_server::TicService for Tic {
         let verdicts = nodes::verdicts(&self.records, &statuses);
         let heard = statuses.iter().zip(nexts).zip(&verdicts);
         let heard = heard.filter(|(_, verdict)| !verdict.expelled);
-        let heard =
-            heard.map(|(((node, incarnation, _), next), _)| ((node.clone(), *incarnation), next));
+        let heard = heard.map(|(((node, incarnation, _), next), _)| {
+            (NodeIncarnation { node: node.clone(), incarnation: *incarnation }, next)
+        });
         self.liveness.heard(heard.collect());
         let answers =
             statuses.into_iter().zip(verdicts).map(|((node, ..), verdict)| v1::GroupAgentVerdict {

@@ -25,7 +25,7 @@ impl Contacts {
         now: Moment,
     ) {
         let mut last = self.last.write();
-        for (node, incarnation) in lives {
+        for NodeIncarnation { node, incarnation } in lives {
             match last.get_mut(node) {
                 Some(known) => *known = (*incarnation, now),
                 None => drop(last.insert(node.clone(), (*incarnation, now))),
@@ -51,7 +51,7 @@ impl Contacts {
 
     /// Replaces them.
     pub(crate) fn set_silent<'a>(&self, lives: impl Iterator<Item = &'a NodeIncarnation>) {
-        let silent: BTreeSet<NodeName> = lives.map(|(node, _)| node.clone()).collect();
+        let silent: BTreeSet<NodeName> = lives.map(|life| life.node.clone()).collect();
         if silent != *self.silent() {
             *self.silent.write() = Arc::new(silent);
         }
@@ -66,10 +66,12 @@ mod tests {
     fn the_last_contact_is_that_of_the_present_life() {
         let contacts = Contacts::default();
         let node = NodeName::new("n").unwrap();
-        contacts.note([&(node.clone(), Incarnation(1))], Moment(5));
+        let life =
+            |number| NodeIncarnation { node: node.clone(), incarnation: Incarnation(number) };
+        contacts.note([&life(1)], Moment(5));
         assert_eq!(contacts.last(&node, Incarnation(1)), Some(Moment(5)));
         assert_eq!(contacts.last(&node, Incarnation(2)), None, "it was another life");
-        contacts.note([&(node.clone(), Incarnation(2))], Moment(9));
+        contacts.note([&life(2)], Moment(9));
         assert_eq!(contacts.last(&node, Incarnation(2)), Some(Moment(9)));
         contacts.forget(&node);
         assert_eq!(contacts.last(&node, Incarnation(2)), None);

@@ -56,7 +56,7 @@ fn hit(graph: &Graph, newly: &BTreeSet<ElementKey>, all: &BTreeSet<ElementKey>) 
         if count(&newly) > 0 {
             let is_all = count(&down) == node.endpoints.len();
             let nodes = if is_all { &mut cut_off.all } else { &mut cut_off.some };
-            nodes.insert((node.name.clone(), node.incarnation));
+            nodes.insert(NodeIncarnation::of(&node));
         }
     }
     cut_off

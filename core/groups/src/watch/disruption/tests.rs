@@ -29,7 +29,8 @@ fn endpoint(number: usize) -> EndpointName {
 }
 
 fn life(number: usize) -> NodeIncarnation {
-    (NodeName::new(&format!("n{number:02}")).unwrap(), Incarnation(1))
+    let node = NodeName::new(&format!("n{number:02}")).unwrap();
+    NodeIncarnation { node, incarnation: Incarnation(1) }
 }
 
 fn run(directory: &mut Directory, command: &Command) {
@@ -43,7 +44,7 @@ fn run(directory: &mut Directory, command: &Command) {
 fn directory(every: usize) -> Directory {
     let mut directory = Directory::new(Limits::default());
     for number in 0..NODES {
-        let (name, _) = life(number);
+        let name = life(number).node;
         let endpoint = endpoint(number);
         run(
             &mut directory,
@@ -99,7 +100,7 @@ fn watch(
         while let Some(output) = watch.poll_output() {
             match output {
                 WatchOutput::Probe { life, probe } => {
-                    let number: usize = life.0.as_str()[1..].parse().unwrap();
+                    let number: usize = life.node.as_str()[1..].parse().unwrap();
                     if !lost(number) {
                         watch.probe_answered(now, &life, probe);
                     }

@@ -65,6 +65,10 @@ fn name(node: u64) -> NodeName {
     NodeName::new(&format!("n{node}")).unwrap()
 }
 
+fn life(node: u64, incarnation: u64) -> NodeIncarnation {
+    NodeIncarnation { node: name(node), incarnation: Incarnation(incarnation) }
+}
+
 /// The change of the records that a step makes, if it makes one: the host of an agent is up.
 fn change(step: &Step, directory: &Directory) -> Option<Change> {
     let is_up =
@@ -138,14 +142,14 @@ fn take(
 ) -> Vec<WatchOutput> {
     match *step {
         Step::Report { node, incarnation } => {
-            watch.heard(now, &(name(node), Incarnation(incarnation)), REPORT);
+            watch.heard(now, &life(node, incarnation), REPORT);
         }
         Step::Suspect { node, incarnation } => {
-            watch.reported(now, &(name(node), Incarnation(incarnation)), directory);
+            watch.reported(now, &life(node, incarnation), directory);
         }
         Step::Answer(node) => {
             let asked: Vec<_> =
-                watch.detector.peers().filter(|life| life.0 == name(node)).cloned().collect();
+                watch.detector.peers().filter(|life| life.node == name(node)).cloned().collect();
             asked.iter().for_each(|life| watch.probe_answered(now, life, u64::MAX));
         }
         Step::Put { .. } | Step::Remove(_) | Step::Host { .. } | Step::End(_) => {}
