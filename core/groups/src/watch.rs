@@ -45,7 +45,7 @@ use disruption::Disruption;
 
 pub use blocks::Blocks;
 pub use deadlines::UNTOLD;
-pub use follow::{NodeLookup, affected_lives};
+pub use follow::{NodeLookup, affected_incarnations};
 
 /// Most nodes that are suspected at one time because their reports are overdue. If all nodes are
 /// cut off at once, more probes would show nothing more.
@@ -115,14 +115,14 @@ pub enum WatchOutput {
     /// Probe the node, and pass its answer to [`NodeWatch::probe_answered`].
     Probe {
         /// Node to probe.
-        life: NodeIncarnation,
+        incarnation: NodeIncarnation,
         /// Number of the probe.
         probe: u64,
     },
     /// Expel the node, then call [`NodeWatch::expelled`].
     Expel {
         /// Node to expel.
-        life: NodeIncarnation,
+        incarnation: NodeIncarnation,
         /// Reason for the expulsion.
         cause: Cause,
     },
@@ -183,50 +183,65 @@ impl NodeWatch {
     }
 
     /// Expects a report of a node that has registered, or may have registered with another TIC.
-    pub fn expect_report(&mut self, now: Moment, life: &NodeIncarnation) {
-        self.deadlines.expect(now, life, UNTOLD, self.grace());
+    pub fn expect_report(&mut self, now: Moment, incarnation: &NodeIncarnation) {
+        self.deadlines.expect(now, incarnation, UNTOLD, self.grace());
     }
 
     /// Records the report of a node.
     ///
     /// - `next`: time until its next report; only reports of hosts of group agents are expected
     ///   sooner.
-    pub fn heard(&mut self, now: Moment, life: &NodeIncarnation, next: Duration) {
-        self.deadlines.expect(now, life, next, self.grace());
-        if self.disruption.release(life) {
-            self.detector.watch(life.clone(), now);
+    pub fn heard(&mut self, now: Moment, incarnation: &NodeIncarnation, next: Duration) {
+        self.deadlines.expect(now, incarnation, next, self.grace());
+        if self.disruption.release(incarnation) {
+            self.detector.watch(incarnation.clone(), now);
         }
-        self.block_holds.kept.remove(life);
-        self.detector.heard(life, now);
+        self.block_holds.kept.remove(incarnation);
+        self.detector.heard(incarnation, now);
     }
 
     /// Records that a group agent cannot reach a node.
-    pub fn reported(&mut self, now: Moment, life: &NodeIncarnation, directory: &impl NodeLookup) {
-        self.accuse(now, life, directory, Cause::Reported);
+    pub fn reported(
+        &mut self,
+        now: Moment,
+        incarnation: &NodeIncarnation,
+        directory: &impl NodeLookup,
+    ) {
+        self.accuse(now, incarnation, directory, Cause::Reported);
     }
 
     /// Records that none of a node's ports is up any more.
-    pub fn ports_down(&mut self, now: Moment, life: &NodeIncarnation, directory: &impl NodeLookup) {
-        self.accuse(now, life, directory, Cause::PortsDown);
+    pub fn ports_down(
+        &mut self,
+        now: Moment,
+        incarnation: &NodeIncarnation,
+        directory: &impl NodeLookup,
+    ) {
+        self.accuse(now, incarnation, directory, Cause::PortsDown);
     }
 
     /// Probes a node that may have failed, for instance because some of its ports are down.
-    pub fn doubt(&mut self, now: Moment, life: &NodeIncarnation, directory: &impl NodeLookup) {
-        if !directory.is_up(life) {
+    pub fn doubt(
+        &mut self,
+        now: Moment,
+        incarnation: &NodeIncarnation,
+        directory: &impl NodeLookup,
+    ) {
+        if !directory.is_up(incarnation) {
             return; // expelled already, or back in a newer life
         }
-        if self.detector.health(life).is_none() {
-            self.detector.watch(life.clone(), now);
-            self.suspects.insert(life.clone());
+        if self.detector.health(incarnation).is_none() {
+            self.detector.watch(incarnation.clone(), now);
+            self.suspects.insert(incarnation.clone());
         }
-        self.detector.doubt(life, now);
+        self.detector.doubt(incarnation, now);
     }
 
     /// Applies the policy of an accusation.
     fn accuse(
         &mut self,
         now: Moment,
-        life: &NodeIncarnation,
+        incarnation: &NodeIncarnation,
         directory: &impl NodeLookup,
         cause: Cause,
     ) {
@@ -236,26 +251,27 @@ impl NodeWatch {
             Cause::Silent => self.config.detector.policy,
         };
         match policy {
-            Policy::ExpelAtOnce if self.disruption.lasts => self.doubt(now, life, directory),
-            Policy::Probe => self.doubt(now, life, directory),
-            Policy::ExpelAtOnce if directory.is_up(life) => {
-                self.output.push_back(WatchOutput::Expel { life: life.clone(), cause });
+            Policy::ExpelAtOnce if self.disruption.lasts => self.doubt(now, incarnation, directory),
+            Policy::Probe => self.doubt(now, incarnation, directory),
+            Policy::ExpelAtOnce if directory.is_up(incarnation) => {
+                self.output
+                    .push_back(WatchOutput::Expel { incarnation: incarnation.clone(), cause });
             }
             Policy::ExpelAtOnce => {}
         }
     }
 
     /// Records the answer to a probe.
-    pub fn probe_answered(&mut self, now: Moment, life: &NodeIncarnation, probe: u64) {
-        self.detector.probe_answered(life, probe, now);
-        if self.detector.health(life) != Some(Health::Alive) {
+    pub fn probe_answered(&mut self, now: Moment, incarnation: &NodeIncarnation, probe: u64) {
+        self.detector.probe_answered(incarnation, probe, now);
+        if self.detector.health(incarnation) != Some(Health::Alive) {
             return;
         }
-        self.disruption.release(life);
-        self.block_holds.kept.remove(life);
-        if self.suspects.remove(life) {
-            self.detector.unwatch(life);
-            self.disruption.answered.insert(life.clone(), now);
+        self.disruption.release(incarnation);
+        self.block_holds.kept.remove(incarnation);
+        if self.suspects.remove(incarnation) {
+            self.detector.unwatch(incarnation);
+            self.disruption.answered.insert(incarnation.clone(), now);
         }
     }
 
@@ -263,33 +279,36 @@ impl NodeWatch {
     /// if there is any.
     pub fn silent(&self) -> impl Iterator<Item = &NodeIncarnation> {
         let (_, silent) = self.detector.counts();
-        let is_silent = |life: &&NodeIncarnation| self.detector.health(life) != Some(Health::Alive);
+        let is_silent = |incarnation: &&NodeIncarnation| {
+            self.detector.health(incarnation) != Some(Health::Alive)
+        };
         self.detector.peers().take(if silent > 0 { usize::MAX } else { 0 }).filter(is_silent)
     }
 
     /// Records that a node has been expelled, or that the expulsion is void.
-    pub fn expelled(&mut self, life: &NodeIncarnation) {
-        self.suspects.remove(life);
-        self.deadlines.forget(life);
-        self.disruption.forget(life);
-        self.block_holds.kept.remove(life);
-        self.detector.unwatch(life);
+    pub fn expelled(&mut self, incarnation: &NodeIncarnation) {
+        self.suspects.remove(incarnation);
+        self.deadlines.forget(incarnation);
+        self.disruption.forget(incarnation);
+        self.block_holds.kept.remove(incarnation);
+        self.detector.unwatch(incarnation);
     }
 
     /// Restarts all timeouts, because this process did not run for a while: reports and answers are
     /// waiting unread.
     pub fn start_over(&mut self, now: Moment) {
-        let is_open = |life: &&NodeIncarnation| {
-            self.detector.health(life) != Some(Health::Dead) || self.disruption.held.contains(*life)
+        let is_open = |incarnation: &&NodeIncarnation| {
+            self.detector.health(incarnation) != Some(Health::Dead)
+                || self.disruption.held.contains(*incarnation)
         };
         let open: Vec<NodeIncarnation> = self.detector.peers().filter(is_open).cloned().collect();
         self.disruption.held.clear();
         self.disruption.again.clear();
         self.deadlines.start_over(now, self.grace());
-        for life in open {
-            self.detector.watch(life.clone(), now);
-            if self.suspects.contains(&life) {
-                self.detector.doubt(&life, now);
+        for incarnation in open {
+            self.detector.watch(incarnation.clone(), now);
+            if self.suspects.contains(&incarnation) {
+                self.detector.doubt(&incarnation, now);
             }
         }
     }
@@ -328,16 +347,16 @@ impl NodeWatch {
     /// Probes the nodes in no group whose reports are overdue, unless too many are known to be
     /// silent.
     fn doubt_overdue(&mut self, now: Moment, directory: &impl NodeLookup) {
-        while let Some(life) = self.deadlines.pop_overdue(now, self.grace()) {
-            let is_member = directory.is_member(&life.node);
-            if !directory.is_up(&life) {
-                self.deadlines.forget(&life);
+        while let Some(incarnation) = self.deadlines.pop_overdue(now, self.grace()) {
+            let is_member = directory.is_member(&incarnation.node);
+            if !directory.is_up(&incarnation) {
+                self.deadlines.forget(&incarnation);
             } else if !is_member
-                && self.detector.health(&life).is_none()
+                && self.detector.health(&incarnation).is_none()
                 && !self.disruption.lasts
                 && self.suspects.len() < MAX_OVERDUE
             {
-                self.doubt(now, &life, directory);
+                self.doubt(now, &incarnation, directory);
             }
         }
     }
@@ -352,7 +371,7 @@ impl NodeWatch {
         while let Some(output) = self.detector.poll_output() {
             match output {
                 DetectorOutput::Probe { peer, probe } => {
-                    self.output.push_back(WatchOutput::Probe { life: peer, probe });
+                    self.output.push_back(WatchOutput::Probe { incarnation: peer, probe });
                 }
                 DetectorOutput::Dead { peer } => {
                     self.disruption.held.insert(peer);
@@ -364,31 +383,33 @@ impl NodeWatch {
     /// Begins again to probe every node that has not answered.
     fn probe_silent(&mut self, now: Moment) {
         self.probe_held(now);
-        let suspected =
-            |life: &&NodeIncarnation| self.detector.health(life) == Some(Health::Suspect);
+        let suspected = |incarnation: &&NodeIncarnation| {
+            self.detector.health(incarnation) == Some(Health::Suspect)
+        };
         let suspected: Vec<NodeIncarnation> =
             self.detector.peers().filter(suspected).cloned().collect();
-        for life in suspected {
-            self.detector.watch(life.clone(), now);
-            self.detector.doubt(&life, now);
+        for incarnation in suspected {
+            self.detector.watch(incarnation.clone(), now);
+            self.detector.doubt(&incarnation, now);
         }
     }
 
     fn probe_held(&mut self, now: Moment) {
-        for life in std::mem::take(&mut self.disruption.held) {
-            self.detector.watch(life.clone(), now);
-            self.detector.doubt(&life, now);
-            self.disruption.again.insert(life);
+        for incarnation in std::mem::take(&mut self.disruption.held) {
+            self.detector.watch(incarnation.clone(), now);
+            self.detector.doubt(&incarnation, now);
+            self.disruption.again.insert(incarnation);
         }
     }
 
     /// Probes nodes that are not watched here, to learn whether they answer.
     fn probe_others(&mut self, now: Moment, directory: &impl NodeLookup, silent: usize) {
-        let is_other = |life: &NodeIncarnation| {
-            self.detector.health(life).is_none() && !self.disruption.answered.contains_key(life)
+        let is_other = |incarnation: &NodeIncarnation| {
+            self.detector.health(incarnation).is_none()
+                && !self.disruption.answered.contains_key(incarnation)
         };
-        for life in disruption::others(directory, is_other, silent) {
-            self.doubt(now, &life, directory);
+        for incarnation in disruption::others(directory, is_other, silent) {
+            self.doubt(now, &incarnation, directory);
         }
     }
 
@@ -443,16 +464,16 @@ mod tests {
         std::iter::from_fn(|| watch.poll_output()).collect()
     }
 
-    fn probe(life: &NodeIncarnation, probe: u64) -> WatchOutput {
-        WatchOutput::Probe { life: life.clone(), probe }
+    fn probe(incarnation: &NodeIncarnation, probe: u64) -> WatchOutput {
+        WatchOutput::Probe { incarnation: incarnation.clone(), probe }
     }
 
     #[test]
     fn after_a_reconfiguration_every_node_gets_the_full_new_timeout() {
-        let (directory, life) = one_node();
+        let (directory, incarnation) = one_node();
         let mut watch = NodeWatch::new(CONFIG);
-        watch.doubt(at(0), &life, &directory);
-        assert_eq!(outputs(&mut watch, at(0), &directory), [probe(&life, 0)]);
+        watch.doubt(at(0), &incarnation, &directory);
+        assert_eq!(outputs(&mut watch, at(0), &directory), [probe(&incarnation, 0)]);
         let slower = Probing { timeout: Duration::from_secs(7), attempts: 1 };
         watch.reconfigure(
             at(1),
@@ -460,89 +481,96 @@ mod tests {
         );
         assert_eq!(
             outputs(&mut watch, at(1), &directory),
-            [probe(&life, 1)],
+            [probe(&incarnation, 1)],
             "who was asked is asked again"
         );
         assert_eq!(outputs(&mut watch, at(7), &directory), []);
-        let silent = WatchOutput::Expel { life, cause: Cause::Silent };
+        let silent = WatchOutput::Expel { incarnation, cause: Cause::Silent };
         assert_eq!(outputs(&mut watch, at(8), &directory), [silent]);
     }
 
     /// G5: a node that answers is kept.
     #[test]
     fn a_node_that_a_group_agent_cannot_reach_is_probed_and_stays_if_it_answers() {
-        let (directory, life) = one_node();
+        let (directory, incarnation) = one_node();
         let mut watch = NodeWatch::new(CONFIG);
         for round in 0..3 {
-            watch.reported(at(10 * round), &life, &directory);
-            assert_eq!(outputs(&mut watch, at(10 * round), &directory), [probe(&life, round)]);
-            watch.probe_answered(at(10 * round + 1), &life, round);
+            watch.reported(at(10 * round), &incarnation, &directory);
+            assert_eq!(
+                outputs(&mut watch, at(10 * round), &directory),
+                [probe(&incarnation, round)]
+            );
+            watch.probe_answered(at(10 * round + 1), &incarnation, round);
             assert_eq!(watch.next_deadline(), None, "it is not watched here any more");
         }
-        watch.reported(at(30), &life, &directory);
-        assert_eq!(outputs(&mut watch, at(30), &directory), [probe(&life, 3)]);
-        assert_eq!(outputs(&mut watch, at(31), &directory), [probe(&life, 4)]);
-        let expel = WatchOutput::Expel { life: life.clone(), cause: Cause::Silent };
+        watch.reported(at(30), &incarnation, &directory);
+        assert_eq!(outputs(&mut watch, at(30), &directory), [probe(&incarnation, 3)]);
+        assert_eq!(outputs(&mut watch, at(31), &directory), [probe(&incarnation, 4)]);
+        let expel = WatchOutput::Expel { incarnation: incarnation.clone(), cause: Cause::Silent };
         assert_eq!(outputs(&mut watch, at(32), &directory), [expel]);
-        watch.expelled(&life);
+        watch.expelled(&incarnation);
         assert_eq!(outputs(&mut watch, at(99), &directory), []);
     }
 
     #[test]
     fn without_probes_a_reported_node_is_expelled_at_once() {
-        let (directory, life) = one_node();
-        let expel = |cause| [WatchOutput::Expel { life: life.clone(), cause }];
+        let (directory, incarnation) = one_node();
+        let expel = |cause| [WatchOutput::Expel { incarnation: incarnation.clone(), cause }];
         let mut watch = NodeWatch::new(WatchConfig {
             on_report: Policy::ExpelAtOnce,
             on_ports_down: Policy::ExpelAtOnce,
             ..CONFIG
         });
-        watch.reported(at(1), &life, &directory);
+        watch.reported(at(1), &incarnation, &directory);
         assert_eq!(outputs(&mut watch, at(1), &directory), expel(Cause::Reported));
-        watch.ports_down(at(1), &life, &directory);
+        watch.ports_down(at(1), &incarnation, &directory);
         assert_eq!(outputs(&mut watch, at(1), &directory), expel(Cause::PortsDown));
         // Some of its ports down is a question under any policy.
-        watch.doubt(at(1), &life, &directory);
-        assert_eq!(outputs(&mut watch, at(1), &directory), [probe(&life, 0)]);
+        watch.doubt(at(1), &incarnation, &directory);
+        assert_eq!(outputs(&mut watch, at(1), &directory), [probe(&incarnation, 0)]);
     }
 
     /// A node in no group has nobody else who would notice.
     #[test]
     fn a_node_that_hosts_nothing_is_probed_and_expelled_when_its_report_is_overdue() {
-        let (directory, life) = one_node();
+        let (directory, incarnation) = one_node();
         let mut watch = NodeWatch::new(CONFIG);
-        watch.expect_report(at(0), &life);
+        watch.expect_report(at(0), &incarnation);
         assert_eq!(outputs(&mut watch, at(32), &directory), []);
-        watch.heard(at(32), &life, Duration::from_secs(5));
+        watch.heard(at(32), &incarnation, Duration::from_secs(5));
         assert_eq!(outputs(&mut watch, at(39), &directory), []);
         assert_eq!(watch.silent().count(), 0);
         assert_eq!(watch.next_deadline(), Some(at(40)), "5 s until its report, 3 s of grace");
-        assert_eq!(outputs(&mut watch, at(40), &directory), [probe(&life, 0)]);
-        assert_eq!(watch.silent().collect::<Vec<_>>(), [&life]);
-        watch.probe_answered(at(41), &life, 0);
+        assert_eq!(outputs(&mut watch, at(40), &directory), [probe(&incarnation, 0)]);
+        assert_eq!(watch.silent().collect::<Vec<_>>(), [&incarnation]);
+        watch.probe_answered(at(41), &incarnation, 0);
         assert_eq!(watch.silent().count(), 0);
         assert_eq!(outputs(&mut watch, at(47), &directory), []);
-        assert_eq!(outputs(&mut watch, at(48), &directory), [probe(&life, 1)], "no report yet");
-        assert_eq!(outputs(&mut watch, at(49), &directory), [probe(&life, 2)]);
-        let expel = WatchOutput::Expel { life: life.clone(), cause: Cause::Silent };
+        assert_eq!(
+            outputs(&mut watch, at(48), &directory),
+            [probe(&incarnation, 1)],
+            "no report yet"
+        );
+        assert_eq!(outputs(&mut watch, at(49), &directory), [probe(&incarnation, 2)]);
+        let expel = WatchOutput::Expel { incarnation: incarnation.clone(), cause: Cause::Silent };
         assert_eq!(outputs(&mut watch, at(50), &directory), [expel]);
-        watch.expelled(&life);
+        watch.expelled(&incarnation);
         assert_eq!(watch.next_deadline(), None);
     }
 
     /// A node that registers and dies before its first report.
     #[test]
     fn a_node_that_never_reports_is_probed_as_well() {
-        let (directory, life) = one_node();
+        let (directory, incarnation) = one_node();
         let mut watch = NodeWatch::new(CONFIG);
-        watch.expect_report(at(0), &life);
-        assert_eq!(outputs(&mut watch, at(33), &directory), [probe(&life, 0)]);
+        watch.expect_report(at(0), &incarnation);
+        assert_eq!(outputs(&mut watch, at(33), &directory), [probe(&incarnation, 0)]);
     }
 
     #[test]
     fn a_report_of_a_life_that_has_ended_is_not_waited_for() {
-        let (directory, life) = one_node();
-        let ended = NodeIncarnation { incarnation: Incarnation(0), ..life };
+        let (directory, incarnation) = one_node();
+        let ended = NodeIncarnation { incarnation: Incarnation(0), ..incarnation };
         let mut watch = NodeWatch::new(CONFIG);
         watch.expect_report(at(0), &ended);
         assert_eq!(outputs(&mut watch, at(99), &directory), []);
@@ -551,8 +579,8 @@ mod tests {
 
     #[test]
     fn reports_about_an_ended_life_are_ignored() {
-        let (directory, life) = one_node();
-        let ended = NodeIncarnation { incarnation: Incarnation(0), ..life };
+        let (directory, incarnation) = one_node();
+        let ended = NodeIncarnation { incarnation: Incarnation(0), ..incarnation };
         for policy in [Policy::Probe, Policy::ExpelAtOnce] {
             let mut watch = NodeWatch::new(WatchConfig { on_report: policy, ..CONFIG });
             watch.reported(at(1), &ended, &directory);
@@ -562,11 +590,11 @@ mod tests {
 
     #[test]
     fn after_a_pause_of_the_process_nodes_are_probed_again() {
-        let (directory, life) = one_node();
+        let (directory, incarnation) = one_node();
         let mut watch = NodeWatch::new(CONFIG);
-        watch.doubt(at(1), &life, &directory);
-        assert_eq!(outputs(&mut watch, at(1), &directory), [probe(&life, 0)]);
+        watch.doubt(at(1), &incarnation, &directory);
+        assert_eq!(outputs(&mut watch, at(1), &directory), [probe(&incarnation, 0)]);
         watch.start_over(at(90));
-        assert_eq!(outputs(&mut watch, at(90), &directory), [probe(&life, 1)]);
+        assert_eq!(outputs(&mut watch, at(90), &directory), [probe(&incarnation, 1)]);
     }
 }

@@ -55,8 +55,8 @@ const LATE: u32 = 8;
 
 /// Outcome of a call of this task.
 enum Outcome {
-    Probed { life: NodeIncarnation, probe: u64, alive: bool },
-    Expelled { life: NodeIncarnation },
+    Probed { incarnation: NodeIncarnation, probe: u64, alive: bool },
+    Expelled { incarnation: NodeIncarnation },
 }
 
 impl Liveness {
@@ -77,7 +77,8 @@ impl Liveness {
         let config = *settings.borrow_and_update();
         let (mut watch, clock) = (NodeWatch::new(config), ScheduledClock::default());
         // They report to this TIC now, or are gone.
-        nodes.iter().for_each(|life| watch.expect_report(Moment(0).after(clock.now()), life));
+        let now = Moment(0).after(clock.now());
+        nodes.iter().for_each(|incarnation| watch.expect_report(now, incarnation));
         Self { inbox, records, queue, peers, watch, settings, config, clock }
     }
 
@@ -126,26 +127,26 @@ impl Liveness {
         let Pending { registered, heard, reported, cut_off, changed, all_changed } =
             self.inbox.take();
         let (watch, records) = (&mut self.watch, &*self.records);
-        for life in registered {
-            watch.expect_report(now, &life);
+        for incarnation in registered {
+            watch.expect_report(now, &incarnation);
         }
-        for (life, next) in heard {
-            watch.heard(now, &life, next);
+        for (incarnation, next) in heard {
+            watch.heard(now, &incarnation, next);
         }
         if all_changed {
             watch.follow_hosts(now, records);
         }
-        for life in changed {
-            watch.follow(now, &life, records);
+        for incarnation in changed {
+            watch.follow(now, &incarnation, records);
         }
-        for life in reported {
-            watch.reported(now, &life, records);
+        for incarnation in reported {
+            watch.reported(now, &incarnation, records);
         }
-        for life in cut_off.some {
-            watch.doubt(now, &life, records);
+        for incarnation in cut_off.some {
+            watch.doubt(now, &incarnation, records);
         }
-        for life in cut_off.all {
-            watch.ports_down(now, &life, records);
+        for incarnation in cut_off.all {
+            watch.ports_down(now, &incarnation, records);
         }
     }
 
@@ -164,11 +165,11 @@ impl Liveness {
         self.note_held();
         while let Some(output) = self.watch.poll_output() {
             match output {
-                WatchOutput::Probe { life, probe } => {
-                    calls.spawn(self.probe(life, probe));
+                WatchOutput::Probe { incarnation, probe } => {
+                    calls.spawn(self.probe(incarnation, probe));
                 }
-                WatchOutput::Expel { life, cause } => {
-                    calls.spawn(expel_failed(self.queue.clone(), life, cause));
+                WatchOutput::Expel { incarnation, cause } => {
+                    calls.spawn(expel_failed(self.queue.clone(), incarnation, cause));
                 }
             }
         }
@@ -194,9 +195,13 @@ impl Liveness {
         }
     }
 
-    fn probe(&self, life: NodeIncarnation, probe: u64) -> impl Future<Output = Outcome> + use<> {
+    fn probe(
+        &self,
+        incarnation: NodeIncarnation,
+        probe: u64,
+    ) -> impl Future<Output = Outcome> + use<> {
         let address =
-            self.records.read(|directory| Some(directory.node(&life.node)?.address.clone()));
+            self.records.read(|directory| Some(directory.node(&incarnation.node)?.address.clone()));
         // The watch gives the verdict by its own clock; before that a late answer still counts.
         let probing = self.config.detector.probing;
         let patience = probing.timeout.saturating_mul(probing.attempts.saturating_mul(LATE));
@@ -205,28 +210,28 @@ impl Liveness {
         async move {
             let alive = match address {
                 Some(address) => {
-                    let (address, node) = (address.as_str(), life.node.as_str());
-                    peers.probe(address, node, life.incarnation.0, limits).await
+                    let (address, node) = (address.as_str(), incarnation.node.as_str());
+                    peers.probe(address, node, incarnation.incarnation.0, limits).await
                 }
                 None => false,
             };
-            Outcome::Probed { life, probe, alive }
+            Outcome::Probed { incarnation, probe, alive }
         }
     }
 
     fn take(&mut self, outcome: Outcome) {
         match outcome {
-            Outcome::Probed { life, probe, alive: true } => {
-                self.inbox.contacts.note([&life], wall_clock());
-                self.watch.probe_answered(self.now(), &life, probe);
+            Outcome::Probed { incarnation, probe, alive: true } => {
+                self.inbox.contacts.note([&incarnation], wall_clock());
+                self.watch.probe_answered(self.now(), &incarnation, probe);
             }
-            Outcome::Probed { life, alive: false, .. } => {
-                tracing::debug!(node = %life.node, "probe not answered");
+            Outcome::Probed { incarnation, alive: false, .. } => {
+                tracing::debug!(node = %incarnation.node, "probe not answered");
             }
-            Outcome::Expelled { life } => {
-                self.watch.expelled(&life);
+            Outcome::Expelled { incarnation } => {
+                self.watch.expelled(&incarnation);
                 // Also if its expulsion was void.
-                self.watch.follow(self.now(), &life, &*self.records);
+                self.watch.follow(self.now(), &incarnation, &*self.records);
             }
         }
     }
@@ -248,8 +253,9 @@ pub(crate) async fn expel(
 }
 
 /// Has a failed node expelled; tries until that succeeds or is refused for good.
-async fn expel_failed(queue: WriterQueue, life: NodeIncarnation, cause: Cause) -> Outcome {
-    let failed = NodeFailed { node: life.node.clone(), incarnation: Some(life.incarnation) };
+async fn expel_failed(queue: WriterQueue, incarnation: NodeIncarnation, cause: Cause) -> Outcome {
+    let failed =
+        NodeFailed { node: incarnation.node.clone(), incarnation: Some(incarnation.incarnation) };
     let node = &failed.node;
     let reason = match cause {
         Cause::Silent => "silent",
@@ -262,7 +268,7 @@ async fn expel_failed(queue: WriterQueue, life: NodeIncarnation, cause: Cause) -
         match expel(&queue, &failed).await {
             Ok(_) => {
                 TIC_EXPELLED.inc();
-                audit::expelled(&life, reason);
+                audit::expelled(&incarnation, reason);
                 break;
             }
             Err(error) if error.is_transient() => {
@@ -272,7 +278,7 @@ async fn expel_failed(queue: WriterQueue, life: NodeIncarnation, cause: Cause) -
         }
         tokio::time::sleep(backoff.next_delay()).await;
     }
-    Outcome::Expelled { life }
+    Outcome::Expelled { incarnation }
 }
 
 async fn sleep_until(deadline: Option<Instant>) {

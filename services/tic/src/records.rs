@@ -22,7 +22,7 @@ use fabricast_groups::directory::{Directory, DirectoryCopy, GroupCopy, copy_job,
 use fabricast_groups::ids::Gn;
 use fabricast_groups::names::{EndpointName, JobName, NodeName};
 use fabricast_groups::record::{Change, GroupRecord, MemberRecord, NodeRecord, NodeState};
-use fabricast_groups::watch::{NodeIncarnation, NodeLookup, affected_lives};
+use fabricast_groups::watch::{NodeIncarnation, NodeLookup, affected_incarnations};
 use fabricast_proto::v1;
 use fabricast_topology::Graph;
 use fabricast_wire::{encode_group, encode_member, encode_node};
@@ -76,7 +76,7 @@ pub(crate) struct Affected {
     /// Group agents that are now behind.
     pub(crate) hints: BTreeSet<Hint>,
     /// Lives of nodes that have begun or ended, or to host group agents.
-    pub(crate) lives: BTreeSet<NodeIncarnation>,
+    pub(crate) incarnations: BTreeSet<NodeIncarnation>,
     /// Nodes that have registered a new life.
     pub(crate) nodes: Vec<NodeIncarnation>,
 }
@@ -125,7 +125,7 @@ impl Records {
         let mut affected = Affected::default();
         for change in changes {
             note_affected(directory, change, &mut affected);
-            affected.lives.extend(affected_lives(directory, change));
+            affected.incarnations.extend(affected_incarnations(directory, change));
             directory.apply(change);
         }
         self.job_changes.lock().note(changes);
@@ -304,12 +304,12 @@ impl Records {
 
 /// The records are kept for each look-up alone.
 impl NodeLookup for Records {
-    fn is_up(&self, life: &NodeIncarnation) -> bool {
-        self.read(|directory| directory.is_up(life))
+    fn is_up(&self, incarnation: &NodeIncarnation) -> bool {
+        self.read(|directory| directory.is_up(incarnation))
     }
 
-    fn hosts_agents(&self, life: &NodeIncarnation) -> bool {
-        self.read(|directory| directory.hosts_agents(life))
+    fn hosts_agents(&self, incarnation: &NodeIncarnation) -> bool {
+        self.read(|directory| directory.hosts_agents(incarnation))
     }
 
     fn is_member(&self, node: &NodeName) -> bool {

@@ -182,8 +182,8 @@ impl Writer {
             records.read(|before| audit::appointed(before, &changes));
             let affected = records.publish(&changes, &spans.watch_origins());
             self.hints.add(affected.hints, spans.origins());
-            if !affected.lives.is_empty() {
-                self.state.liveness.changed(affected.lives);
+            if !affected.incarnations.is_empty() {
+                self.state.liveness.changed(affected.incarnations);
             }
             if !affected.nodes.is_empty() {
                 self.state.liveness.registered(affected.nodes);

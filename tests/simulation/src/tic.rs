@@ -111,9 +111,9 @@ impl Tic {
             (Message::StoreReply(answer), _) => self.store_answered(now, answer, &mut out),
             (Message::ProbeAnswer(incarnation, probe), Some(leading)) => {
                 if let Party::Node(at) = from {
-                    let life = NodeIncarnation { node: name(at), incarnation };
-                    leading.probes.answered(&life, probe);
-                    leading.watch.probe_answered(now, &life, probe);
+                    let incarnation = NodeIncarnation { node: name(at), incarnation };
+                    leading.probes.answered(&incarnation, probe);
+                    leading.watch.probe_answered(now, &incarnation, probe);
                 }
             }
             (Message::ProbeAnswer(..), None) => {}
@@ -221,16 +221,16 @@ impl LeaderState {
     fn handle_watch(&mut self, now: Moment, out: &mut Outgoing) {
         while let Some(output) = self.watch.poll_output() {
             match output {
-                WatchOutput::Probe { life, probe } => {
-                    out.push((Party::Node(index_of(&life.node)), Message::Probe(probe)));
-                    self.probes.sent(life, probe, now);
+                WatchOutput::Probe { incarnation, probe } => {
+                    out.push((Party::Node(index_of(&incarnation.node)), Message::Probe(probe)));
+                    self.probes.sent(incarnation, probe, now);
                 }
-                WatchOutput::Expel { life, .. } => {
-                    self.probes.expelled(&life, now);
-                    let (node, incarnation) = (life.node.clone(), Some(life.incarnation));
-                    let failed = Command::NodeFailed { node, incarnation };
+                WatchOutput::Expel { incarnation, .. } => {
+                    self.probes.expelled(&incarnation, now);
+                    self.watch.expelled(&incarnation);
+                    let NodeIncarnation { node, incarnation } = incarnation;
+                    let failed = Command::NodeFailed { node, incarnation: Some(incarnation) };
                     self.queue.push_back((Party::Store, Requester::Nobody, failed));
-                    self.watch.expelled(&life);
                 }
             }
         }

@@ -23,8 +23,8 @@ impl FromIterator<(EndpointName, u32)> for Blocks {
 }
 
 impl Blocks {
-    fn of(&self, life: &NodeIncarnation, directory: &impl NodeLookup) -> Option<u32> {
-        self.0.get(&directory.first_endpoint(&life.node)?).copied()
+    fn of(&self, incarnation: &NodeIncarnation, directory: &impl NodeLookup) -> Option<u32> {
+        self.0.get(&directory.first_endpoint(&incarnation.node)?).copied()
     }
 }
 
@@ -45,7 +45,7 @@ impl BlockHolds {
     fn keeps(
         &mut self,
         now: Moment,
-        life: &NodeIncarnation,
+        incarnation: &NodeIncarnation,
         block: u32,
         [patience, pause]: [Duration; 2],
     ) -> bool {
@@ -56,18 +56,18 @@ impl BlockHolds {
         *last = now;
         let keeps = now.since(*begin) < patience;
         if keeps {
-            self.kept.insert(life.clone(), block);
+            self.kept.insert(incarnation.clone(), block);
         } else {
-            self.kept.remove(life);
+            self.kept.remove(incarnation);
         }
         keeps
     }
 
     /// The same of a block that is silent no more: probes that failed in that time count against
     /// none of its nodes.
-    fn ends(&mut self, life: &NodeIncarnation, block: u32) -> bool {
+    fn ends(&mut self, incarnation: &NodeIncarnation, block: u32) -> bool {
         self.silences.remove(&block);
-        self.kept.remove(life).is_some()
+        self.kept.remove(incarnation).is_some()
     }
 
     /// Number of blocks with nodes that are kept.
@@ -87,22 +87,22 @@ impl NodeWatch {
         let DetectorConfig { report_timeout, probing, .. } = self.config.detector;
         let pause = report_timeout + probing.worst_case() * 2;
         let mut silent = BTreeSet::new();
-        for life in std::mem::take(&mut self.disruption.held) {
-            let block = self.blocks.of(&life, directory);
+        for incarnation in std::mem::take(&mut self.disruption.held) {
+            let block = self.blocks.of(&incarnation, directory);
             let times = [self.config.block_patience, pause];
             let keeps = match block {
                 Some(block) if cut_off.contains(&block) => {
                     silent.insert(block);
-                    self.block_holds.keeps(now, &life, block, times)
+                    self.block_holds.keeps(now, &incarnation, block, times)
                 }
-                Some(block) => self.block_holds.ends(&life, block),
+                Some(block) => self.block_holds.ends(&incarnation, block),
                 None => false,
             };
             if keeps {
-                self.detector.watch(life.clone(), now);
-                self.detector.doubt(&life, now);
+                self.detector.watch(incarnation.clone(), now);
+                self.detector.doubt(&incarnation, now);
             } else {
-                self.output.push_back(WatchOutput::Expel { life, cause: Cause::Silent });
+                self.output.push_back(WatchOutput::Expel { incarnation, cause: Cause::Silent });
             }
         }
         self.probe_blocks(now, directory, &silent);
@@ -114,10 +114,14 @@ impl NodeWatch {
             return BTreeSet::new();
         }
         let mut counts = BTreeMap::<u32, [usize; 2]>::new();
-        let watched = self.detector.peers().map(|life| (life, self.detector.health(life)));
-        let answered = self.disruption.answered.keys().map(|life| (life, Some(Health::Alive)));
-        for (life, health) in watched.chain(answered) {
-            let Some(block) = self.blocks.of(life, directory) else { continue };
+        let watched = self
+            .detector
+            .peers()
+            .map(|incarnation| (incarnation, self.detector.health(incarnation)));
+        let answered =
+            self.disruption.answered.keys().map(|incarnation| (incarnation, Some(Health::Alive)));
+        for (incarnation, health) in watched.chain(answered) {
+            let Some(block) = self.blocks.of(incarnation, directory) else { continue };
             let [known, silent] = counts.entry(block).or_default();
             *known += 1;
             *silent += usize::from(health != Some(Health::Alive));
@@ -134,13 +138,16 @@ impl NodeWatch {
         if blocks.is_empty() {
             return;
         }
-        let is_other = |life: &NodeIncarnation| {
-            self.detector.health(life).is_none()
-                && !self.disruption.answered.contains_key(life)
-                && self.blocks.of(life, directory).is_some_and(|block| blocks.contains(&block))
+        let is_other = |incarnation: &NodeIncarnation| {
+            self.detector.health(incarnation).is_none()
+                && !self.disruption.answered.contains_key(incarnation)
+                && self
+                    .blocks
+                    .of(incarnation, directory)
+                    .is_some_and(|block| blocks.contains(&block))
         };
-        for life in disruption::others(directory, is_other, usize::MAX / 2) {
-            self.doubt(now, &life, directory);
+        for incarnation in disruption::others(directory, is_other, usize::MAX / 2) {
+            self.doubt(now, &incarnation, directory);
         }
     }
 }

@@ -34,20 +34,20 @@ impl ReportDeadlines {
     pub(super) fn expect(
         &mut self,
         now: Moment,
-        life: &NodeIncarnation,
+        incarnation: &NodeIncarnation,
         within: Duration,
         grace: Duration,
     ) {
         let within = within.min(LONGEST);
         let at = now.after(within + grace);
-        match self.nodes.get_mut(life) {
+        match self.nodes.get_mut(incarnation) {
             Some(known) if known.look_at <= at => (known.at, known.within) = (at, within),
             known => {
                 if let Some(known) = known {
-                    self.due.remove(&(known.look_at, life.clone()));
+                    self.due.remove(&(known.look_at, incarnation.clone()));
                 }
-                self.nodes.insert(life.clone(), Deadline { at, look_at: at, within });
-                self.due.insert((at, life.clone()));
+                self.nodes.insert(incarnation.clone(), Deadline { at, look_at: at, within });
+                self.due.insert((at, incarnation.clone()));
             }
         }
     }
@@ -56,16 +56,16 @@ impl ReportDeadlines {
     /// returned again if none comes.
     pub(super) fn pop_overdue(&mut self, now: Moment, grace: Duration) -> Option<NodeIncarnation> {
         while self.due.first().is_some_and(|(look_at, _)| *look_at <= now) {
-            let (_, life) = self.due.pop_first()?;
-            let Some(known) = self.nodes.get_mut(&life) else { continue };
+            let (_, incarnation) = self.due.pop_first()?;
+            let Some(known) = self.nodes.get_mut(&incarnation) else { continue };
             let is_overdue = known.at <= now;
             if is_overdue {
                 known.at = now.after(known.within + grace);
             }
             known.look_at = known.at;
-            self.due.insert((known.look_at, life.clone()));
+            self.due.insert((known.look_at, incarnation.clone()));
             if is_overdue {
-                return Some(life);
+                return Some(incarnation);
             }
         }
         None
@@ -79,9 +79,9 @@ impl ReportDeadlines {
     }
 
     /// Expects no report of a node any more.
-    pub(super) fn forget(&mut self, life: &NodeIncarnation) {
-        if let Some(known) = self.nodes.remove(life) {
-            self.due.remove(&(known.look_at, life.clone()));
+    pub(super) fn forget(&mut self, incarnation: &NodeIncarnation) {
+        if let Some(known) = self.nodes.remove(incarnation) {
+            self.due.remove(&(known.look_at, incarnation.clone()));
         }
     }
 
@@ -105,7 +105,7 @@ mod tests {
         Moment(seconds * 1_000_000_000)
     }
 
-    fn life(number: u64) -> NodeIncarnation {
+    fn incarnation(number: u64) -> NodeIncarnation {
         let node = NodeName::new("n").unwrap();
         NodeIncarnation { node, incarnation: Incarnation(number) }
     }
@@ -113,19 +113,23 @@ mod tests {
     #[test]
     fn a_report_sooner_than_told_before_is_waited_for() {
         let mut deadlines = ReportDeadlines::default();
-        deadlines.expect(at(0), &life(1), UNTOLD, GRACE);
-        deadlines.expect(at(1), &life(1), Duration::from_secs(1), GRACE);
+        deadlines.expect(at(0), &incarnation(1), UNTOLD, GRACE);
+        deadlines.expect(at(1), &incarnation(1), Duration::from_secs(1), GRACE);
         assert_eq!(deadlines.next(), Some(at(4)));
         assert_eq!(deadlines.pop_overdue(at(3), GRACE), None);
-        assert_eq!(deadlines.pop_overdue(at(4), GRACE), Some(life(1)));
+        assert_eq!(deadlines.pop_overdue(at(4), GRACE), Some(incarnation(1)));
         assert_eq!(deadlines.pop_overdue(at(4), GRACE), None);
-        assert_eq!(deadlines.pop_overdue(at(7), GRACE), Some(life(1)), "again while it is silent");
+        assert_eq!(
+            deadlines.pop_overdue(at(7), GRACE),
+            Some(incarnation(1)),
+            "again while it is silent"
+        );
     }
 
     #[test]
     fn no_node_can_put_off_its_deadline_for_longer_than_an_hour() {
         let mut deadlines = ReportDeadlines::default();
-        deadlines.expect(at(0), &life(1), Duration::MAX, GRACE);
+        deadlines.expect(at(0), &incarnation(1), Duration::MAX, GRACE);
         assert_eq!(deadlines.next(), Some(at(3_602)));
     }
 
@@ -139,7 +143,7 @@ mod tests {
             let mut model = BTreeMap::new();
             let mut now = 0;
             for (node, within, pause) in reports {
-                deadlines.expect(at(now), &life(node), Duration::from_secs(within), GRACE);
+                deadlines.expect(at(now), &incarnation(node), Duration::from_secs(within), GRACE);
                 model.insert(node, (now + within + 2, within));
                 now += pause;
                 let mut overdue = BTreeSet::new();

@@ -29,15 +29,15 @@ pub(super) struct Disruption {
 }
 
 impl Disruption {
-    pub(super) fn forget(&mut self, life: &NodeIncarnation) {
-        self.release(life);
-        self.answered.remove(life);
+    pub(super) fn forget(&mut self, incarnation: &NodeIncarnation) {
+        self.release(incarnation);
+        self.answered.remove(incarnation);
     }
 
     /// Holds a node no more; true if it had answered no probe.
-    pub(super) fn release(&mut self, life: &NodeIncarnation) -> bool {
-        self.again.remove(life);
-        self.held.remove(life)
+    pub(super) fn release(&mut self, incarnation: &NodeIncarnation) -> bool {
+        self.again.remove(incarnation);
+        self.held.remove(incarnation)
     }
 
     /// Number of nodes that are held, also while they are probed again.
@@ -53,15 +53,15 @@ pub(super) fn others(
     is_other: impl Fn(&NodeIncarnation) -> bool,
     silent: usize,
 ) -> Vec<NodeIncarnation> {
-    let mut lives: Vec<NodeIncarnation> = Vec::new();
+    let mut incarnations: Vec<NodeIncarnation> = Vec::new();
     let mut after: Option<NodeName> = None;
     loop {
         let page = directory.up_after(after.as_ref());
         let Some(last) = page.last() else { break };
         after = Some(last.node.clone());
-        lives.extend(page.into_iter().filter(|life| is_other(life)));
+        incarnations.extend(page.into_iter().filter(|incarnation| is_other(incarnation)));
     }
     let most = (2 * silent).clamp(OTHERS.0, OTHERS.1);
-    let step = lives.len().div_ceil(most).max(1);
-    lives.into_iter().step_by(step).collect()
+    let step = incarnations.len().div_ceil(most).max(1);
+    incarnations.into_iter().step_by(step).collect()
 }

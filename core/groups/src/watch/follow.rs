@@ -18,10 +18,10 @@ const PAGE: usize = 1_024;
 /// that nobody has to keep them for all that it does.
 pub trait NodeLookup {
     /// Returns whether a node is up, in this life.
-    fn is_up(&self, life: &NodeIncarnation) -> bool;
+    fn is_up(&self, incarnation: &NodeIncarnation) -> bool;
 
     /// Returns whether a node hosts group agents, in this life.
-    fn hosts_agents(&self, life: &NodeIncarnation) -> bool;
+    fn hosts_agents(&self, incarnation: &NodeIncarnation) -> bool;
 
     /// Returns whether a node has memberships.
     fn is_member(&self, node: &NodeName) -> bool;
@@ -38,14 +38,14 @@ pub trait NodeLookup {
 }
 
 impl NodeLookup for Directory {
-    fn is_up(&self, life: &NodeIncarnation) -> bool {
-        let node = self.node(&life.node).filter(|node| node.state == NodeState::Up);
-        node.is_some_and(|node| node.incarnation == life.incarnation)
+    fn is_up(&self, incarnation: &NodeIncarnation) -> bool {
+        let node = self.node(&incarnation.node).filter(|node| node.state == NodeState::Up);
+        node.is_some_and(|node| node.incarnation == incarnation.incarnation)
     }
 
-    fn hosts_agents(&self, life: &NodeIncarnation) -> bool {
-        let node = self.node(&life.node).filter(|node| self.is_host(&node.name));
-        node.is_some_and(|node| node.incarnation == life.incarnation)
+    fn hosts_agents(&self, incarnation: &NodeIncarnation) -> bool {
+        let node = self.node(&incarnation.node).filter(|node| self.is_host(&node.name));
+        node.is_some_and(|node| node.incarnation == incarnation.incarnation)
     }
 
     fn is_member(&self, node: &NodeName) -> bool {
@@ -67,24 +67,24 @@ impl NodeLookup for Directory {
     }
 }
 
-/// Returns the lives of nodes that a change is about, for which [`NodeWatch::follow`] is called
+/// Returns the incarnations of nodes that a change is about, for which [`NodeWatch::follow`] is called
 /// once it is made.
 ///
 /// - `directory`: the records without the change.
-pub fn affected_lives(directory: &Directory, change: &Change) -> Vec<NodeIncarnation> {
-    let life = |node: &NodeName| directory.node(node).map(NodeIncarnation::of);
+pub fn affected_incarnations(directory: &Directory, change: &Change) -> Vec<NodeIncarnation> {
+    let incarnation = |node: &NodeName| directory.node(node).map(NodeIncarnation::of);
     let agent = |gn: Gn| directory.group(gn)?.agent.as_ref();
     match change {
         Change::GroupPut(group) => {
             let (before, after) = (agent(group.gn), group.agent.as_ref());
             let changed = before.into_iter().chain(after).filter(|_| before != after);
-            changed.filter_map(life).collect()
+            changed.filter_map(incarnation).collect()
         }
-        Change::GroupDeleted(gn) => agent(*gn).and_then(life).into_iter().collect(),
+        Change::GroupDeleted(gn) => agent(*gn).and_then(incarnation).into_iter().collect(),
         Change::NodePut(node) => {
-            life(&node.name).into_iter().chain([NodeIncarnation::of(node)]).collect()
+            incarnation(&node.name).into_iter().chain([NodeIncarnation::of(node)]).collect()
         }
-        Change::NodeRemoved(name) => life(name).into_iter().collect(),
+        Change::NodeRemoved(name) => incarnation(name).into_iter().collect(),
         Change::MemberPut(_)
         | Change::MemberDeleted(_)
         | Change::MgidRetired(..)
@@ -102,35 +102,40 @@ pub fn affected_lives(directory: &Directory, change: &Change) -> Vec<NodeIncarna
 impl NodeWatch {
     /// Follows a change of the records that is about a life of a node: it is watched with the
     /// detector if it hosts group agents or is suspected, and only then. Cost: logarithmic.
-    pub fn follow(&mut self, now: Moment, life: &NodeIncarnation, directory: &impl NodeLookup) {
-        let (is_up, is_host) = (directory.is_up(life), directory.hosts_agents(life));
+    pub fn follow(
+        &mut self,
+        now: Moment,
+        incarnation: &NodeIncarnation,
+        directory: &impl NodeLookup,
+    ) {
+        let (is_up, is_host) = (directory.is_up(incarnation), directory.hosts_agents(incarnation));
         if is_host || !is_up {
-            self.suspects.remove(life);
+            self.suspects.remove(incarnation);
         }
         if !is_up {
-            self.disruption.forget(life);
-            self.block_holds.kept.remove(life);
+            self.disruption.forget(incarnation);
+            self.block_holds.kept.remove(incarnation);
         }
-        let is_watched = self.detector.health(life).is_some();
+        let is_watched = self.detector.health(incarnation).is_some();
         if is_host && !is_watched {
-            self.detector.watch(life.clone(), now);
-        } else if is_watched && !is_host && !self.suspects.contains(life) {
-            self.disruption.release(life);
-            self.detector.unwatch(life);
+            self.detector.watch(incarnation.clone(), now);
+        } else if is_watched && !is_host && !self.suspects.contains(incarnation) {
+            self.disruption.release(incarnation);
+            self.detector.unwatch(incarnation);
         }
     }
 
     /// The same of all nodes, as at the start. Cost: the hosts, and those that it knows.
     pub fn follow_hosts(&mut self, now: Moment, directory: &impl NodeLookup) {
-        let mut lives = self.known();
+        let mut incarnations = self.known();
         let mut after: Option<NodeName> = None;
         loop {
             let page = directory.hosts_after(after.as_ref());
             let Some(last) = page.last() else { break };
             after = Some(last.node.clone());
-            lives.extend(page);
+            incarnations.extend(page);
         }
-        lives.iter().for_each(|life| self.follow(now, life, directory));
+        incarnations.iter().for_each(|incarnation| self.follow(now, incarnation, directory));
     }
 
     /// All lives that it keeps something of, but for deadlines of reports.

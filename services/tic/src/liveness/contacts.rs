@@ -21,11 +21,11 @@ impl Contacts {
     /// - `now`: the wall clock.
     pub(crate) fn note<'a>(
         &self,
-        lives: impl IntoIterator<Item = &'a NodeIncarnation>,
+        incarnations: impl IntoIterator<Item = &'a NodeIncarnation>,
         now: Moment,
     ) {
         let mut last = self.last.write();
-        for NodeIncarnation { node, incarnation } in lives {
+        for NodeIncarnation { node, incarnation } in incarnations {
             match last.get_mut(node) {
                 Some(known) => *known = (*incarnation, now),
                 None => drop(last.insert(node.clone(), (*incarnation, now))),
@@ -50,8 +50,9 @@ impl Contacts {
     }
 
     /// Replaces them.
-    pub(crate) fn set_silent<'a>(&self, lives: impl Iterator<Item = &'a NodeIncarnation>) {
-        let silent: BTreeSet<NodeName> = lives.map(|life| life.node.clone()).collect();
+    pub(crate) fn set_silent<'a>(&self, incarnations: impl Iterator<Item = &'a NodeIncarnation>) {
+        let silent: BTreeSet<NodeName> =
+            incarnations.map(|incarnation| incarnation.node.clone()).collect();
         if silent != *self.silent() {
             *self.silent.write() = Arc::new(silent);
         }
@@ -66,12 +67,12 @@ mod tests {
     fn the_last_contact_is_that_of_the_present_life() {
         let contacts = Contacts::default();
         let node = NodeName::new("n").unwrap();
-        let life =
+        let incarnation =
             |number| NodeIncarnation { node: node.clone(), incarnation: Incarnation(number) };
-        contacts.note([&life(1)], Moment(5));
+        contacts.note([&incarnation(1)], Moment(5));
         assert_eq!(contacts.last(&node, Incarnation(1)), Some(Moment(5)));
         assert_eq!(contacts.last(&node, Incarnation(2)), None, "it was another life");
-        contacts.note([&life(2)], Moment(9));
+        contacts.note([&incarnation(2)], Moment(9));
         assert_eq!(contacts.last(&node, Incarnation(2)), Some(Moment(9)));
         contacts.forget(&node);
         assert_eq!(contacts.last(&node, Incarnation(2)), None);

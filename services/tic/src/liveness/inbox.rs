@@ -48,20 +48,20 @@ pub(crate) struct CutOff {
 
 impl LivenessInbox {
     /// These nodes have registered.
-    pub(crate) fn registered(&self, lives: Vec<NodeIncarnation>) {
-        self.contacts.note(&lives, wall_clock());
-        self.put(|pending| pending.registered.extend(lives));
+    pub(crate) fn registered(&self, incarnations: Vec<NodeIncarnation>) {
+        self.contacts.note(&incarnations, wall_clock());
+        self.put(|pending| pending.registered.extend(incarnations));
     }
 
     /// These nodes have reported; each with the time until its next report.
-    pub(crate) fn heard(&self, lives: Vec<(NodeIncarnation, Duration)>) {
-        self.contacts.note(lives.iter().map(|(life, _)| life), wall_clock());
-        self.put(|pending| pending.heard.extend(lives));
+    pub(crate) fn heard(&self, incarnations: Vec<(NodeIncarnation, Duration)>) {
+        self.contacts.note(incarnations.iter().map(|(incarnation, _)| incarnation), wall_clock());
+        self.put(|pending| pending.heard.extend(incarnations));
     }
 
     /// A group agent cannot reach this node.
-    pub(crate) fn reported(&self, life: NodeIncarnation) {
-        self.put(|pending| pending.reported.extend([life]));
+    pub(crate) fn reported(&self, incarnation: NodeIncarnation) {
+        self.put(|pending| pending.reported.extend([incarnation]));
     }
 
     /// Ports of these nodes have gone down.
@@ -75,8 +75,8 @@ impl LivenessInbox {
     }
 
     /// These lives have begun or ended, or to host group agents.
-    pub(crate) fn changed(&self, lives: BTreeSet<NodeIncarnation>) {
-        self.put(|pending| pending.changed.extend(lives));
+    pub(crate) fn changed(&self, incarnations: BTreeSet<NodeIncarnation>) {
+        self.put(|pending| pending.changed.extend(incarnations));
     }
 
     /// All records may be others.

@@ -14,25 +14,28 @@ pub(crate) struct OpenProbes(BTreeMap<NodeIncarnation, Vec<(u64, Moment)>>);
 
 impl OpenProbes {
     /// Records a probe.
-    pub(crate) fn sent(&mut self, life: NodeIncarnation, probe: u64, now: Moment) {
-        self.0.entry(life).or_default().push((probe, now));
+    pub(crate) fn sent(&mut self, incarnation: NodeIncarnation, probe: u64, now: Moment) {
+        self.0.entry(incarnation).or_default().push((probe, now));
     }
 
     /// Records an answer.
-    pub(crate) fn answered(&mut self, life: &NodeIncarnation, probe: u64) {
-        if let Some(asked) = self.0.get_mut(life) {
+    pub(crate) fn answered(&mut self, incarnation: &NodeIncarnation, probe: u64) {
+        if let Some(asked) = self.0.get_mut(incarnation) {
             asked.retain(|(number, _)| *number > probe);
         }
     }
 
     /// Checks an expulsion: the last probes must all have timed out.
-    pub(crate) fn expelled(&mut self, life: &NodeIncarnation, now: Moment) {
+    pub(crate) fn expelled(&mut self, incarnation: &NodeIncarnation, now: Moment) {
         let probing = DETECTOR.probing;
-        let asked = self.0.remove(life).unwrap_or_default();
+        let asked = self.0.remove(incarnation).unwrap_or_default();
         let waited = asked.iter().rev().zip(1..).all(|((_, at), back)| {
             back > probing.attempts || now.since(*at) >= probing.timeout * back
         });
         let enough = u32::try_from(asked.len()).is_ok_and(|count| count >= probing.attempts);
-        assert!(waited && enough, "G5: {life:?} is expelled unasked, or too soon: {asked:?}");
+        assert!(
+            waited && enough,
+            "G5: {incarnation:?} is expelled unasked, or too soon: {asked:?}"
+        );
     }
 }

@@ -28,7 +28,7 @@ fn endpoint(number: usize) -> EndpointName {
     EndpointName::new(&format!("h{number}")).unwrap()
 }
 
-fn life(number: usize) -> NodeIncarnation {
+fn incarnation(number: usize) -> NodeIncarnation {
     let node = NodeName::new(&format!("n{number:02}")).unwrap();
     NodeIncarnation { node, incarnation: Incarnation(1) }
 }
@@ -44,7 +44,7 @@ fn run(directory: &mut Directory, command: &Command) {
 fn directory(every: usize) -> Directory {
     let mut directory = Directory::new(Limits::default());
     for number in 0..NODES {
-        let name = life(number).node;
+        let name = incarnation(number).node;
         let endpoint = endpoint(number);
         run(
             &mut directory,
@@ -93,22 +93,22 @@ fn watch(
         for number in 0..NODES {
             let due = elapsed + STEP * u32::try_from(number).unwrap();
             if due.as_nanos().is_multiple_of(REPORT.as_nanos()) && !lost(number) {
-                watch.heard(now, &life(number), REPORT);
+                watch.heard(now, &incarnation(number), REPORT);
             }
         }
         watch.poll(now, &directory);
         while let Some(output) = watch.poll_output() {
             match output {
-                WatchOutput::Probe { life, probe } => {
-                    let number: usize = life.node.as_str()[1..].parse().unwrap();
+                WatchOutput::Probe { incarnation, probe } => {
+                    let number: usize = incarnation.node.as_str()[1..].parse().unwrap();
                     if !lost(number) {
-                        watch.probe_answered(now, &life, probe);
+                        watch.probe_answered(now, &incarnation, probe);
                     }
                 }
-                WatchOutput::Expel { life, .. } => {
+                WatchOutput::Expel { incarnation, .. } => {
                     first.get_or_insert(elapsed.saturating_sub(begin));
-                    watch.expelled(&life);
-                    expelled.insert(life);
+                    watch.expelled(&incarnation);
+                    expelled.insert(incarnation);
                 }
             }
         }
@@ -154,12 +154,12 @@ fn a_block_that_is_kept_is_counted() {
     while elapsed < Duration::from_secs(30) {
         let now = Moment(0).after(elapsed);
         for number in 2 * BLOCK..NODES {
-            watch.heard(now, &life(number), REPORT);
+            watch.heard(now, &incarnation(number), REPORT);
         }
         watch.poll(now, &directory);
         while let Some(output) = watch.poll_output() {
             match output {
-                WatchOutput::Expel { life, .. } => watch.expelled(&life),
+                WatchOutput::Expel { incarnation, .. } => watch.expelled(&incarnation),
                 WatchOutput::Probe { .. } => {}
             }
         }
@@ -234,7 +234,7 @@ fn the_only_host_of_agents_is_expelled_in_time_if_other_nodes_answer() {
         let mut config = config();
         config.detector.policy = policy;
         let (expelled, first, _) = watch(config, NODES, 1, Duration::from_secs(60));
-        assert_eq!(expelled, BTreeSet::from([life(0)]));
+        assert_eq!(expelled, BTreeSet::from([incarnation(0)]));
         let probing = config.detector.probing.worst_case();
         assert!(first.unwrap() <= config.detector.report_timeout + probing + 2 * STEP, "{first:?}");
     }

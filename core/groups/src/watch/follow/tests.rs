@@ -44,9 +44,9 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let life = || (0..NODES, 1..4_u64);
+    let incarnation = || (0..NODES, 1..4_u64);
     prop_oneof![
-        4 => (life(), any::<bool>()).prop_map(|((node, incarnation), is_up)| Step::Put {
+        4 => (incarnation(), any::<bool>()).prop_map(|((node, incarnation), is_up)| Step::Put {
             node,
             incarnation,
             is_up,
@@ -55,8 +55,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..GROUPS, proptest::option::of(0..NODES))
             .prop_map(|(gn, agent)| Step::Host { gn, agent }),
         1 => (0..GROUPS).prop_map(Step::End),
-        3 => life().prop_map(|(node, incarnation)| Step::Report { node, incarnation }),
-        3 => life().prop_map(|(node, incarnation)| Step::Suspect { node, incarnation }),
+        3 => incarnation().prop_map(|(node, incarnation)| Step::Report { node, incarnation }),
+        3 => incarnation().prop_map(|(node, incarnation)| Step::Suspect { node, incarnation }),
         2 => (0..NODES).prop_map(Step::Answer),
     ]
 }
@@ -65,7 +65,7 @@ fn name(node: u64) -> NodeName {
     NodeName::new(&format!("n{node}")).unwrap()
 }
 
-fn life(node: u64, incarnation: u64) -> NodeIncarnation {
+fn node_incarnation(node: u64, incarnation: u64) -> NodeIncarnation {
     NodeIncarnation { node: name(node), incarnation: Incarnation(incarnation) }
 }
 
@@ -142,15 +142,19 @@ fn take(
 ) -> Vec<WatchOutput> {
     match *step {
         Step::Report { node, incarnation } => {
-            watch.heard(now, &life(node, incarnation), REPORT);
+            watch.heard(now, &node_incarnation(node, incarnation), REPORT);
         }
         Step::Suspect { node, incarnation } => {
-            watch.reported(now, &life(node, incarnation), directory);
+            watch.reported(now, &node_incarnation(node, incarnation), directory);
         }
         Step::Answer(node) => {
-            let asked: Vec<_> =
-                watch.detector.peers().filter(|life| life.node == name(node)).cloned().collect();
-            asked.iter().for_each(|life| watch.probe_answered(now, life, u64::MAX));
+            let asked: Vec<_> = watch
+                .detector
+                .peers()
+                .filter(|incarnation| incarnation.node == name(node))
+                .cloned()
+                .collect();
+            asked.iter().for_each(|incarnation| watch.probe_answered(now, incarnation, u64::MAX));
         }
         Step::Put { .. } | Step::Remove(_) | Step::Host { .. } | Step::End(_) => {}
     }
@@ -173,9 +177,11 @@ proptest! {
         for (step, pause) in &steps {
             now = now.after(Duration::from_secs(*pause));
             if let Some(change) = change(step, &directory) {
-                let lives = affected_lives(&directory, &change);
+                let incarnations = affected_incarnations(&directory, &change);
                 directory.apply(&change);
-                lives.iter().for_each(|life| followed.follow(now, life, &directory));
+                for incarnation in &incarnations {
+                    followed.follow(now, incarnation, &directory);
+                }
                 walked.follow_hosts(now, &directory);
             }
             let outputs = [&mut followed, &mut walked]
@@ -186,7 +192,7 @@ proptest! {
                 directory.hosts_after(None).into_iter().collect();
             let watched: BTreeSet<NodeIncarnation> = followed.detector.peers().cloned().collect();
             prop_assert!(hosts.is_subset(&watched), "{hosts:?} of {watched:?}");
-            prop_assert!(watched.iter().all(|life| directory.is_up(life)), "{watched:?}");
+            prop_assert!(watched.iter().all(|one| directory.is_up(one)), "{watched:?}");
         }
     }
 }
