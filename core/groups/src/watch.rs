@@ -36,36 +36,18 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::detector::{Detector, DetectorConfig, DetectorOutput, Health, Policy};
-use crate::ids::{Incarnation, Moment};
-use crate::names::NodeName;
-use crate::record::NodeRecord;
+use crate::ids::Moment;
 use blocks::BlockHolds;
 use deadlines::ReportDeadlines;
 use disruption::Disruption;
 
 pub use blocks::Blocks;
 pub use deadlines::UNTOLD;
-pub use follow::{NodeLookup, affected_incarnations};
+pub use follow::{NodeIncarnation, NodeLookup, affected_incarnations};
 
 /// Most nodes that are suspected at one time because their reports are overdue. If all nodes are
 /// cut off at once, more probes would show nothing more.
 const MAX_OVERDUE: usize = 1_024;
-
-/// A node in one of its lives.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NodeIncarnation {
-    /// Name of the node.
-    pub node: NodeName,
-    /// Number of its life.
-    pub incarnation: Incarnation,
-}
-
-impl NodeIncarnation {
-    /// Returns the present life of a node.
-    pub fn of(node: &NodeRecord) -> Self {
-        Self { node: node.name.clone(), incarnation: node.incarnation }
-    }
-}
 
 /// Settings of the watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -432,7 +414,8 @@ mod tests {
     use crate::command::{Command, RegisterNode};
     use crate::detector::Probing;
     use crate::directory::{Directory, Limits};
-    use crate::names::{Address, EndpointName};
+    use crate::ids::Incarnation;
+    use crate::names::{Address, EndpointName, NodeName};
 
     const PROBING: Probing = Probing { timeout: Duration::from_secs(1), attempts: 2 };
     const CONFIG: WatchConfig =

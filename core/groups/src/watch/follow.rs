@@ -2,17 +2,33 @@
 
 use std::collections::BTreeSet;
 
-use super::{NodeIncarnation, NodeWatch};
+use super::NodeWatch;
 use crate::directory::Directory;
-use crate::ids::{Gn, Moment};
+use crate::ids::{Gn, Incarnation, Moment};
 use crate::names::{EndpointName, NodeName};
-use crate::record::{Change, NodeState};
+use crate::record::{Change, NodeRecord, NodeState};
 
 #[cfg(test)]
 mod tests;
 
 /// Most nodes of one page.
 const PAGE: usize = 1_024;
+
+/// A node in one of its lives.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeIncarnation {
+    /// Name of the node.
+    pub node: NodeName,
+    /// Number of its life.
+    pub incarnation: Incarnation,
+}
+
+impl NodeIncarnation {
+    /// Returns the present life of a node.
+    pub fn of(node: &NodeRecord) -> Self {
+        Self { node: node.name.clone(), incarnation: node.incarnation }
+    }
+}
 
 /// The records that a [`NodeWatch`] looks up, a little at a time: they may change in between, so
 /// that nobody has to keep them for all that it does.
@@ -67,8 +83,8 @@ impl NodeLookup for Directory {
     }
 }
 
-/// Returns the incarnations of nodes that a change is about, for which [`NodeWatch::follow`] is called
-/// once it is made.
+/// Returns the incarnations of nodes that a change is about, for which [`NodeWatch::follow`] is
+/// called once it is made.
 ///
 /// - `directory`: the records without the change.
 pub fn affected_incarnations(directory: &Directory, change: &Change) -> Vec<NodeIncarnation> {

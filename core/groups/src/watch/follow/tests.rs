@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::detector::{DetectorConfig, Probing};
 use crate::directory::Limits;
-use crate::ids::{Epoch, Incarnation, Revision};
+use crate::ids::{Epoch, Revision};
 use crate::names::{Address, GroupName};
-use crate::record::{GroupRecord, NodeRecord};
+use crate::record::GroupRecord;
 use crate::tree::TreeShape;
 use crate::watch::{WatchConfig, WatchOutput};
 
