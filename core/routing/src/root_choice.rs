@@ -44,7 +44,7 @@ impl PortLoads {
     }
 
     /// Load of a link between two switches, both directions together.
-    fn link(&self, (lower, upper): Link) -> u64 {
+    fn link(&self, lower: PortId, upper: PortId) -> u64 {
         self.port(lower).saturating_add(self.port(upper))
     }
 
@@ -53,9 +53,6 @@ impl PortLoads {
         self.switches.get(switch.index()).copied().unwrap_or(0)
     }
 }
-
-/// A link of a tree: port of the lower switch, port of the upper one.
-pub(crate) type Link = (PortId, PortId);
 
 /// The roots that one group's tree can have.
 #[derive(Clone, Copy, Debug)]
@@ -93,12 +90,13 @@ impl RootChooser {
 
     /// Chooses a root for the tree of a group, by its place among `roots`.
     ///
-    /// - `grow`: lists the links between switches of the tree under a root, given its place.
+    /// - `grow`: lists the links between switches of the tree under a root, given its place. Each
+    ///   is the port of the lower switch and that of the upper one.
     /// - Cost: of policies that look at ways, 64 trees at most.
     pub(crate) fn choose(
         &self,
         choice: RootChoice<'_>,
-        mut grow: impl FnMut(usize) -> Vec<Link>,
+        mut grow: impl FnMut(usize) -> Vec<(PortId, PortId)>,
     ) -> usize {
         let RootChoice { graph, mgid, roots, source } = choice;
         let Some(policy) = self.policy.filter(|_| roots.len() > 1) else { return 0 };
@@ -134,7 +132,7 @@ impl RootChooser {
         graph: &Graph,
         roots: &[SwitchId],
         source: SwitchId,
-        trees: &[Vec<Link>],
+        trees: &[Vec<(PortId, PortId)>],
     ) -> Vec<Way> {
         let mut ranks: BTreeMap<SwitchId, u32> = BTreeMap::new();
         let mut ways = Vec::with_capacity(trees.len());
@@ -151,7 +149,9 @@ impl RootChooser {
             let climb = climb.into_iter();
             let climb = climb.map(|on| (self.switch(on), *ranks.entry(on).or_insert(at)));
             let climb = climb.collect();
-            let load = |link: &Link| self.loads.as_ref().map_or(0, |loads| loads.link(*link));
+            let load = |(lower, upper): &(PortId, PortId)| {
+                self.loads.as_ref().map_or(0, |loads| loads.link(*lower, *upper))
+            };
             let worst_link = tree.iter().map(load).max().unwrap_or(0);
             let all_links = tree.iter().map(load).fold(0, u64::saturating_add);
             ways.push(Way { climb, worst_link, all_links });

@@ -82,12 +82,12 @@ impl ProcessServer {
 
     fn process(&self, node: &str, process: &str) -> Result<ProcessId, Status> {
         let process = decode_name("process", process, ProcessName::new)?;
-        Ok((self.node(node)?, process))
+        Ok(ProcessId { node: self.node(node)?, process })
     }
 
     /// The membership of an attached process in a group.
     fn member(&self, session: &Session, group: &GroupName) -> Result<MemberRecord, Status> {
-        let (node, process) = &session.process;
+        let ProcessId { node, process } = &session.process;
         let held = self
             .nodes()
             .read(node, |agent| agent.membership(group, process).map(|held| held.member.clone()));
@@ -153,7 +153,7 @@ async fn join_in_order(
     processes: &[ProcessId],
 ) -> Result<Vec<v1::Membership>, Status> {
     let mut memberships = Vec::with_capacity(processes.len());
-    for run in processes.chunk_by(|(before, _), (after, _)| before <= after) {
+    for run in processes.chunk_by(|before, after| before.node <= after.node) {
         let join = |process| join_request(session, process, group.to_owned());
         let joins = run.iter().map(join).collect();
         for end in join_all(agent, joins).await? {
@@ -170,9 +170,9 @@ fn join_request(
 ) -> v1::OperatingAgentServiceJoinGroupRequest {
     let token = session.job_token.as_ref();
     v1::OperatingAgentServiceJoinGroupRequest {
-        node: process.0.to_string(),
+        node: process.node.to_string(),
         group,
-        process: process.1.to_string(),
+        process: process.process.to_string(),
         job_token: token.map_or_else(String::new, |token| token.as_str().to_owned()),
         ..Default::default()
     }
@@ -208,7 +208,7 @@ impl ProcessService for ProcessServer {
         let process = self.process(&request.node, &request.process)?;
         let token = read_token(&request.job_token)?;
         let attached = self.agent.sessions.attach(process, owner.clone(), token).await?;
-        let (node, process) = &attached.session.process;
+        let ProcessId { node, process } = &attached.session.process;
         let (user, pid) = (owner.user.unwrap_or(0), caller.and_then(|caller| caller.pid));
         info!(%node, %process, user, pid = pid.unwrap_or(0), caller = %owner, "process attached");
         let answer = v1::AttachProcessResponse {
@@ -319,7 +319,7 @@ impl ProcessService for ProcessServer {
     ) -> Result<Response<v1::ProcessServiceLeaveGroupResponse>, Status> {
         let call = self.session(&request, request.get_ref().session)?;
         permitted_group(&call.session, &request.get_ref().group)?;
-        let (node, process) = &call.session.process;
+        let ProcessId { node, process } = &call.session.process;
         let (node, begun) = read_leave(
             self.nodes(),
             &v1::OperatingAgentServiceLeaveGroupRequest {
@@ -338,7 +338,7 @@ impl ProcessService for ProcessServer {
         request: Request<v1::ListMembersRequest>,
     ) -> Result<Response<v1::ListMembersResponse>, Status> {
         let call = self.session(&request, request.get_ref().session)?;
-        let (node, process) = &call.session.process;
+        let ProcessId { node, process } = &call.session.process;
         let group = permitted_group(&call.session, &request.get_ref().group)?;
         let held = self.nodes().read(node, |agent| agent.membership(&group, process).is_some());
         if held != Some(true) {
@@ -356,7 +356,7 @@ impl ProcessService for ProcessServer {
         request: Request<v1::WatchMembersRequest>,
     ) -> Result<Response<Self::WatchMembersStream>, Status> {
         let call = self.session(&request, request.get_ref().session)?;
-        let (node, process) = call.session.process.clone();
+        let ProcessId { node, process } = call.session.process.clone();
         let group = permitted_group(&call.session, &request.get_ref().group)?;
         let nodes = self.nodes().clone();
         let gone = not_a_member(&group, &node);
@@ -393,7 +393,7 @@ impl ProcessService for ProcessServer {
         let call = self.agent.sessions.call(first.session, &owner)?;
         let group = permitted_group(&call.session, &first.group)?;
         let member = self.member(&call.session, &group)?;
-        let node = &call.session.process.0;
+        let node = &call.session.process.node;
         let messages = Messages(self.nodes().clone());
         let (handle, events) = messages.open_member(node, member.gn, member.pn)?;
         let session = Arc::clone(&call.session);
@@ -423,7 +423,7 @@ impl ProcessService for ProcessServer {
         let first = first_message(&mut requests, "session").await?;
         let call = self.agent.sessions.call(first.session, &owner)?;
         let group = permitted_group(&call.session, &first.group)?;
-        let node = &call.session.process.0;
+        let node = &call.session.process.node;
         if !self.agent.direct_hosts.contains_key(node) {
             let text = format!("node '{node}' offers processes no direct path");
             return Err(Reason::NoDirectPath.status(text, &[("node", node.as_str())]));
@@ -435,7 +435,7 @@ impl ProcessService for ProcessServer {
             return Err(Reason::NoDirectPath.status(text, &[("node", node.as_str())]));
         }
         let (path, responses) = DirectPath::open(self.nodes(), node, MemberId { gn, pn })?;
-        info!(%node, process = %call.session.process.1, group = %group, "direct path opened");
+        info!(%node, process = %call.session.process.process, group = %group, "direct path opened");
         let (session, gone) = (Arc::clone(&call.session), not_a_member(&group, node));
         let requests = tokio_stream::once(first).chain(requests.map_while(Result::ok));
         let (sender, end) = mpsc::channel(1);
@@ -521,7 +521,7 @@ impl ProcessService for ProcessServer {
         let call = self.session(&request, request.get_ref().session)?;
         let group = permitted_group(&call.session, &request.get_ref().group)?;
         self.member(&call.session, &group)?;
-        let (node, process) = call.session.process.clone();
+        let ProcessId { node, process } = call.session.process.clone();
         drop(call); // as above
         let channels = &self.agent.runtime.channels;
         if channels.fabric().is_none() {

@@ -15,8 +15,13 @@ use std::fmt;
 use fabricast_groups::names::{NodeName, ProcessName};
 use fabricast_groups::token::{JobToken, TokenHash};
 
-/// A process by its node and name.
-pub(crate) type ProcessId = (NodeName, ProcessName);
+/// Name of a process, unique among all nodes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ProcessId {
+    pub(crate) node: NodeName,
+    /// Name of the process, unique on its node.
+    pub(crate) process: ProcessName,
+}
 
 /// The user and the job that names are reserved for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

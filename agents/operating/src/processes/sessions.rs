@@ -117,7 +117,7 @@ impl Table {
             && self.reserving(process).any(|one| !one.is_ending());
         let attached = self.attached(process);
         if is_reserved || attached.is_some_and(|one| !one.is_ending() && !is_holder(one)) {
-            let (node, process) = process.clone();
+            let ProcessId { node, process } = process.clone();
             return Err(SessionError::NotFree { node, process, holder });
         }
         Ok(!self.reserving(process).chain(attached).any(|one| one.is_ending()))
@@ -272,7 +272,7 @@ impl Sessions {
         if self.groups(&process).iter().all(|group| owner.caller.owns_group(group.as_str())) {
             return Ok(attached);
         }
-        let (node, process) = process;
+        let ProcessId { node, process } = process;
         Err(SessionError::ForeignName { node, process, owner })
     }
 
@@ -311,14 +311,14 @@ impl Sessions {
             if table.reserving(process).all(|launcher| launcher.is_ending()) {
                 return Ok(None);
             }
-            let (node, process) = process.clone();
+            let ProcessId { node, process } = process.clone();
             return Err(SessionError::Reserved { node, process, holder });
         }
         if let Some(held) = table.attached(process) {
             if held.is_ending() {
                 return Ok(None);
             }
-            let (node, process) = process.clone();
+            let ProcessId { node, process } = process.clone();
             return Err(SessionError::Attached { node, process });
         }
         table.shares.begin(owner.user, 1)?;
@@ -423,7 +423,7 @@ impl Sessions {
             }
         }
         self.remove(&session, &reserved);
-        let (node, process) = &session.process;
+        let ProcessId { node, process } = &session.process;
         info!(%node, %process, "process detached");
     }
 
@@ -434,7 +434,7 @@ impl Sessions {
         let table = self.0.table.lock();
         let is_left =
             |(process, group): &(ProcessId, GroupName)| table.takes_out(ending, process, group);
-        let leave = |((node, process), group)| {
+        let leave = |(ProcessId { node, process }, group)| {
             let request_id = RequestId::new(&request_id()).ok()?;
             Some((node, LeaveCall { request_id, group, process }))
         };
@@ -443,10 +443,13 @@ impl Sessions {
 
     /// The memberships of some processes.
     fn memberships(&self, processes: &BTreeSet<ProcessId>) -> Vec<(ProcessId, GroupName)> {
-        let nodes: BTreeSet<&NodeName> = processes.iter().map(|(node, _)| node).collect();
+        let nodes: BTreeSet<&NodeName> = processes.iter().map(|process| &process.node).collect();
         let of_node = |node: &NodeName| -> Vec<(ProcessId, GroupName)> {
             let held = self.0.runtime.nodes.read(node, |agent| {
-                let process = |held: &Membership| (node.clone(), held.member.process.clone());
+                let process = |held: &Membership| {
+                    let process = held.member.process.clone();
+                    ProcessId { node: node.clone(), process }
+                };
                 let held = agent.memberships().map(|held| (process(held), held.group.clone()));
                 held.filter(|(process, _)| processes.contains(process)).collect()
             });
@@ -456,9 +459,9 @@ impl Sessions {
     }
 
     /// The groups that a process is a member of.
-    fn groups(&self, (node, process): &ProcessId) -> Vec<GroupName> {
-        let groups = self.0.runtime.nodes.read(node, |agent| {
-            let held = agent.memberships().filter(|held| held.member.process == *process);
+    fn groups(&self, id: &ProcessId) -> Vec<GroupName> {
+        let groups = self.0.runtime.nodes.read(&id.node, |agent| {
+            let held = agent.memberships().filter(|held| held.member.process == id.process);
             held.map(|held| held.group.clone()).collect()
         });
         groups.unwrap_or_default()

@@ -154,7 +154,7 @@ async fn every_call_that_names_a_group_of_another_tenant_is_refused() {
 async fn every_call_with_the_session_of_another_user_is_refused() {
     let served = Served::start();
     let agent = &served.test.agent;
-    let process = (served.test.node.clone(), ProcessName::new("theirs").unwrap());
+    let process = named(&served, "theirs");
     let other = Owner { user: Some(served.own_user() + 1), ..Owner::default() };
     let theirs = agent.sessions.attach(process, other, None).await.unwrap();
     let session = theirs.session.number;
@@ -196,16 +196,20 @@ fn an_operation_in_shared_memory_is_bounded_as_one_in_a_request() {
     assert_eq!(reason_of(&refused).as_deref(), Some("RANGE_INVALID"));
 }
 
+fn named(served: &Served, name: &str) -> ProcessId {
+    ProcessId { node: served.test.node.clone(), process: ProcessName::new(name).unwrap() }
+}
+
 /// Reserves a name for the processes of a launcher, as long as that is attached.
 ///
 /// - `token`: of the launcher's job.
 async fn reserved_by(served: &Served, user: u32, token: Option<&str>, name: &str) -> Attached {
     let sessions = &served.test.agent.sessions;
-    let named = |name: &str| (served.test.node.clone(), ProcessName::new(name).unwrap());
     let owner = Owner { user: Some(user), ..Owner::default() };
     let token = token.map(|token| JobToken::new(token).unwrap());
-    let launcher = sessions.attach(named(&format!("launcher-{name}")), owner, token).await.unwrap();
-    sessions.reserve(&launcher.session, &[named(name)], None).await.unwrap();
+    let launcher =
+        sessions.attach(named(served, &format!("launcher-{name}")), owner, token).await.unwrap();
+    sessions.reserve(&launcher.session, &[named(served, name)], None).await.unwrap();
     launcher
 }
 

@@ -8,7 +8,7 @@ use super::*;
 use crate::testing::agent;
 
 fn named(node: &NodeName, name: &str) -> ProcessId {
-    (node.clone(), ProcessName::new(name).unwrap())
+    ProcessId { node: node.clone(), process: ProcessName::new(name).unwrap() }
 }
 
 fn user(number: u32) -> Owner {
@@ -125,7 +125,8 @@ async fn is_kept_from(
 ) {
     let refused = sessions.attach(process.clone(), owner, token).await.unwrap_err();
     assert_eq!(refused.reason(), Reason::NotPermitted);
-    let named = format!("process: '{}' on node '{}' is reserved for user", process.1, process.0);
+    let ProcessId { node, process } = process;
+    let named = format!("process: '{process}' on node '{node}' is reserved for user");
     assert!(refused.to_string().starts_with(&named), "{refused}");
 }
 
