@@ -90,6 +90,7 @@ pub(super) fn question_words(file: &SourceFile) -> Vec<Finding> {
 }
 
 pub(super) fn tuple_parameters(file: &SourceFile, code: &str) -> Vec<Finding> {
+    let names = tuple_names(code);
     let mut findings = Vec::new();
     for (at, _) in code.match_indices("fn ") {
         let before = code[..at].chars().next_back();
@@ -106,7 +107,7 @@ pub(super) fn tuple_parameters(file: &SourceFile, code: &str) -> Vec<Finding> {
             continue;
         }
         let Some(parameters) = rust::bracketed(code, open) else { continue };
-        if rust::split_at_top(parameters).into_iter().any(is_tuple) {
+        if rust::split_at_top(parameters).into_iter().any(|one| is_tuple(one, &names)) {
             let line = code[..at].matches('\n').count() + 1;
             let what = format!("{} takes a tuple", code[at + 3..name_end].trim());
             let hint = "make it a struct with named fields, or parameters of their own";
@@ -116,13 +117,31 @@ pub(super) fn tuple_parameters(file: &SourceFile, code: &str) -> Vec<Finding> {
     findings
 }
 
-/// True if the type of a parameter is a tuple of two or more.
-fn is_tuple(parameter: &str) -> bool {
+/// Names that a file gives to tuples for others: `pub type Name = (A, B);`. A short name inside of
+/// one file, as for the key of a map, is no type that others have to learn.
+fn tuple_names(code: &str) -> Vec<&str> {
+    let found = code.match_indices("\npub").filter_map(|(at, _)| {
+        let (head, rest) = code[at..].split_once(';')?.0.split_once(" = ")?;
+        let (visibility, name) = head.split_once(" type ")?;
+        let is_alias = !visibility.trim_start().contains(char::is_whitespace);
+        let name = name.split('<').next()?;
+        (is_alias && is_tuple_type(rest)).then_some(name)
+    });
+    found.collect()
+}
+
+/// True if the type of a parameter is a tuple of two or more, or one of the `names` of such.
+fn is_tuple(parameter: &str, names: &[&str]) -> bool {
     let after_pattern = match parameter.trim().strip_prefix('(') {
         Some(_) => parameter.find("):").map(|at| &parameter[at + 2..]),
         None => parameter.split_once(": ").map(|(_, kind)| kind),
     };
     let kind = after_pattern.unwrap_or_default().trim().trim_start_matches(['&', ' ']);
+    is_tuple_type(kind) || names.contains(&kind.split('<').next().unwrap_or_default())
+}
+
+fn is_tuple_type(kind: &str) -> bool {
+    let kind = kind.trim();
     kind.starts_with('(') && kind.ends_with(')') && kind.contains(',')
 }
 
@@ -187,6 +206,9 @@ mod tests {
              fn i(one: Result<(), E>) {}\n",
         );
         assert_eq!(found, ["1: f takes a tuple", "2: g takes a tuple"]);
+        let alias = "//! x\npub(crate) type Pair<T> = (A, T);\ntype Key = (A, B);\n\
+                     fn f(one: &Pair<T>) {}\nfn g(all: &[Pair], key: Key) {}\n";
+        assert_eq!(complaints("a/src/b.rs", alias), ["4: f takes a tuple"]);
         let after = "#[cfg(test)]\nmod tests;\n\nfn f((a, b): (A, B)) {}\n";
         assert_eq!(complaints("a/src/b.rs", after), ["4: f takes a tuple"]);
         let test = "#[cfg(test)]\nmod tests { fn f((a, b): (A, B)) {} }\n";
