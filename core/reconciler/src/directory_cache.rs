@@ -63,7 +63,7 @@ pub struct GroupState {
     /// Revision of the latest change of the membership.
     pub members_revision: Revision,
     /// Route as reported last; senders hear of it through the TIC.
-    #[serde(with = "crate::interface::as_json")]
+    #[serde(with = "crate::as_json")]
     pub route: Option<Route>,
 }
 

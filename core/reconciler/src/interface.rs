@@ -190,7 +190,7 @@ pub struct GroupRoute {
     /// Group number.
     pub gn: Gn,
     /// Its route.
-    #[serde(with = "as_json")]
+    #[serde(with = "crate::as_json")]
     pub route: Route,
 }
 
@@ -255,24 +255,4 @@ pub enum Event {
         /// The difference that was repaired.
         difference: Difference,
     },
-}
-
-/// Values of types that only formats with names can hold, as JSON text.
-pub(crate) mod as_json {
-    use serde::de::{DeserializeOwned, Error as _};
-    use serde::ser::Error as _;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(crate) fn serialize<T: Serialize, S: Serializer>(
-        value: &T,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        serde_json::to_string(value).map_err(S::Error::custom)?.serialize(to)
-    }
-
-    pub(crate) fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<T, D::Error> {
-        serde_json::from_str(&String::deserialize(from)?).map_err(D::Error::custom)
-    }
 }

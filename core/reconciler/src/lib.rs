@@ -18,6 +18,7 @@
 //! (`tests/simulation`) gives it a world that loses calls.
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod as_json;
 mod choices;
 mod debounce;
 mod directory_cache;

@@ -1,8 +1,9 @@
 //! Checks the modules of each crate: no circle of imports, no type spread over many files.
 //!
 //! A file imports another if it names something of it after `crate::`, `super::`, `self::` or the
-//! name of a child module; names handed on by `pub use` count for the file that has them. A child
-//! may use the modules it lies in: that is no import here.
+//! name of a child module, in code or in text that serde reads as code; names handed on by
+//! `pub use` count for the file that has them. A child may use the modules it lies in: that is no
+//! import here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,11 +32,13 @@ fn crates(files: &[SourceFile]) -> BTreeMap<&str, Crate> {
     for file in files.iter().filter(|file| file.is_rust()) {
         let Some((folder, inside)) = file.path.split_once("/src/") else { continue };
         let code = rust::code(&file.text);
+        let mut paths = inline_paths(&code);
+        paths.extend(rust::serde_paths(&file.text, &code));
         let module = Module {
             path: file.path.clone(),
             imports: rust::imports(&code),
+            paths,
             inherent: inherent_impls(&code),
-            code,
         };
         crates.entry(folder).or_default().modules.insert(module_path(inside), module);
     }
@@ -56,8 +59,9 @@ fn module_path(inside: &str) -> ModulePath {
 /// A file of a crate.
 struct Module {
     path: String,
-    code: String,
     imports: Vec<Import>,
+    /// Paths that are named outside of `use` declarations.
+    paths: Vec<Vec<String>>,
     /// Types with an inherent `impl` block.
     inherent: BTreeSet<String>,
 }
@@ -109,8 +113,8 @@ impl Crate {
             for import in module.imports.iter().filter(|import| !import.is_exported) {
                 targets.extend(self.resolve(from, &import.path, 0));
             }
-            for path in inline_paths(&module.code) {
-                targets.extend(self.resolve(from, &path, 0));
+            for path in &module.paths {
+                targets.extend(self.resolve(from, path, 0));
             }
             targets.retain(|to| !from.starts_with(to));
             edges.insert(from.clone(), targets);
@@ -270,6 +274,16 @@ mod tests {
             ("x", "use crate::y::Y;\n"),
             ("y", "use crate::Z;\n"),
             ("z", "use crate::X;\n"),
+        ];
+        assert_eq!(complaints(&files), ["3 files import each other: x -> y, y -> z, z -> x"]);
+    }
+
+    #[test]
+    fn a_path_that_serde_reads_is_an_import() {
+        let files = [
+            ("x", "#[serde(default, with = \"crate::y::as_text\")]\nstruct X;\n"),
+            ("y", "use crate::z::Z;\n"),
+            ("z", "use crate::x::X;\n"),
         ];
         assert_eq!(complaints(&files), ["3 files import each other: x -> y, y -> z, z -> x"]);
     }

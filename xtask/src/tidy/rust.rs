@@ -112,6 +112,25 @@ pub(super) fn imports(code: &str) -> Vec<Import> {
     found
 }
 
+/// Paths in text that serde reads as code, as in `#[serde(with = "crate::a")]`.
+///
+/// - `text`: the source whose [`code`] is `code`.
+pub(super) fn serde_paths(text: &str, code: &str) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    let mut is_inside = false;
+    for (written, code) in text.lines().zip(code.lines()) {
+        is_inside |= code.contains("#[serde(");
+        if is_inside {
+            let quoted = written.split('"').skip(1).step_by(2);
+            let paths = quoted
+                .filter(|path| ["crate::", "super::"].iter().any(|start| path.starts_with(start)));
+            found.extend(paths.map(|path| segments(path).collect()));
+            is_inside = !code.contains(")]");
+        }
+    }
+    found
+}
+
 /// Pushes every path of the tree `text` below `prefix`, with the name it gets.
 fn take_apart(text: &str, prefix: &[String], out: &mut Vec<(Vec<String>, String)>) {
     let text = text.trim();
@@ -213,6 +232,16 @@ mod tests {
                 "g::* as * true 2",
             ]
         );
+    }
+
+    #[test]
+    fn paths_of_serde_are_found_in_its_attributes_alone() {
+        let text = "#[serde(with = \"crate::a::b\")]\nx: X,\n#[serde(\n    default = \"one\",\n    \
+                    with = \"super::c\"\n)]\nf(\"crate::d\"); // #[serde(with = \"crate::e\")]\n\
+                    #[cfg(test)]\nmod tests {\n    #[serde(with = \"crate::f\")]\n}\n";
+        let paths = serde_paths(text, &code(text));
+        let paths: Vec<_> = paths.iter().map(|path| path.join("::")).collect();
+        assert_eq!(paths, ["crate::a::b", "super::c"]);
     }
 
     #[test]
