@@ -47,7 +47,6 @@ struct ClusterStatus {
     /// Both ends of each, such as `S-1:3 - S-2:4`.
     #[serde(skip_serializing_if = "Option::is_none")]
     drained_links: Option<Vec<String>>,
-    /// Sentences.
     problems: Vec<String>,
 }
 

@@ -79,7 +79,7 @@ pub enum ParametersError {
     Range {
         /// Name of the field.
         field: &'static str,
-        /// Its value.
+        /// Its value, as text.
         value: String,
     },
     /// Bytes take no time, so that no size would change a tree.

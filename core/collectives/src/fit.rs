@@ -61,7 +61,7 @@ pub enum FitError {
     NotANumber {
         /// Name of the value; measurements are counted from 0.
         what: String,
-        /// The value.
+        /// Its value, as text.
         value: String,
     },
 }

@@ -17,7 +17,7 @@ const MARGIN: i32 = 18;
 pub struct MemberPlace {
     /// Its number in the group.
     pub pn: u32,
-    /// Its node.
+    /// Name of its node.
     pub label: String,
     /// All about it.
     pub title: String,

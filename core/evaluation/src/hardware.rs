@@ -146,7 +146,7 @@ pub enum HardwareError {
 pub struct BadField {
     /// The field with its section.
     pub field: String,
-    /// Its value.
+    /// Its value, as text.
     pub value: String,
     /// The allowed range.
     pub rule: String,

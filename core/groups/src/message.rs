@@ -57,7 +57,7 @@ pub struct PositionUpdate {
     pub gn: Gn,
     /// Epoch of the sending agent.
     pub epoch: Epoch,
-    /// The member.
+    /// PN of the member.
     pub pn: Pn,
     /// Name of the node.
     pub node: NodeName,

@@ -205,7 +205,7 @@ pub enum Refusal {
     TokenRefused {
         /// Name of the group.
         group: GroupName,
-        /// The job.
+        /// Name of the job.
         job: JobName,
         /// True if a token was given.
         given: bool,

@@ -166,7 +166,7 @@ pub enum Body {
     /// All members on the sender's side that the multicast connection reaches have the pieces
     /// before this one.
     Collected {
-        /// The outcome.
+        /// Announcement of the outcome.
         of: Announcement,
         /// Number of the first piece that is missing somewhere.
         have: u32,
@@ -178,7 +178,7 @@ pub enum Body {
 /// A question for pieces of an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// The outcome.
+    /// Announcement of the outcome.
     pub of: Announcement,
     /// First piece that the sender lacks.
     pub from: u32,
@@ -269,7 +269,6 @@ impl Body {
 }
 
 impl Notice {
-    /// As [`Body::is_plausible`].
     pub(crate) fn is_plausible(&self) -> bool {
         let largest = match self {
             Self::Part(part) | Self::BestEffort(part) => part.number.max(part.floor),

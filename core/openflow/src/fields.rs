@@ -31,7 +31,7 @@ pub enum Field {
     InPort(u32),
     /// Ethernet source address.
     EthSrc {
-        /// Address.
+        /// Address to compare with.
         address: [u8; 6],
         /// Bits of the address that count; `None` for all.
         mask: Option<[u8; 6]>,
@@ -40,7 +40,7 @@ pub enum Field {
     EthType(u16),
     /// IPv4 destination address.
     Ipv4Dst {
-        /// Address.
+        /// Address to compare with.
         address: Ipv4Addr,
         /// Bits of the address that count; `None` for all.
         mask: Option<Ipv4Addr>,

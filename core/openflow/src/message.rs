@@ -172,7 +172,7 @@ pub enum Body {
 pub struct Message {
     /// Transaction id: an answer or refusal has that of the message it answers.
     pub xid: u32,
-    /// Content.
+    /// Kind and content of the message.
     pub body: Body,
 }
 

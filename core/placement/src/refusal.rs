@@ -48,7 +48,7 @@ pub enum JobRefusal {
     },
     /// The fabric is too small even when empty.
     TooLarge {
-        /// Nodes requested.
+        /// Number of nodes that were requested.
         asked: u32,
         /// Size of the largest possible job, in nodes.
         largest: u32,
@@ -76,7 +76,7 @@ pub enum JobRefusal {
     LeftOut {
         /// Number of the node.
         node: u32,
-        /// Reason.
+        /// Reason why it is not available.
         why: LeftOut,
     },
     /// The job would share links with another job (rules 5 to 7).
@@ -134,7 +134,7 @@ impl JobRefusal {
 pub struct NoRoom {
     /// The class of the job.
     pub class: JobClass,
-    /// Nodes requested.
+    /// Number of nodes that were requested.
     pub asked: u32,
     /// Next class that would have room if the job may be spread.
     pub wider: Option<JobClass>,

@@ -50,7 +50,7 @@ pub enum ShareLimit {
     /// The limit of its account.
     #[error("the limit of account '{account}'")]
     Account {
-        /// The account.
+        /// Name of the account.
         account: String,
     },
     /// The limit of all jobs.

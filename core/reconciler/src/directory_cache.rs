@@ -29,7 +29,7 @@ pub enum DirectoryChange {
     Deleted(Gn),
     /// A member has joined, or has another endpoint.
     Joined {
-        /// Its group.
+        /// Number of its group.
         gn: Gn,
         /// Its rank in the group.
         pn: Pn,
@@ -38,7 +38,7 @@ pub enum DirectoryChange {
     },
     /// A member has left.
     Left {
-        /// Its group.
+        /// Number of its group.
         gn: Gn,
         /// Rank that it had in the group.
         pn: Pn,
@@ -50,7 +50,7 @@ pub enum DirectoryChange {
 /// The record of a group, as far as routing needs it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupState {
-    /// Group number.
+    /// Number of the group.
     pub gn: Gn,
     /// Name of the group.
     pub name: GroupName,

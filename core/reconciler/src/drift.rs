@@ -131,7 +131,7 @@ pub struct DriftList {
 /// A switch that held something else than it had confirmed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableDrift {
-    /// The switch.
+    /// Switch that had drifted.
     pub switch: SwitchId,
     /// Time since it was seen.
     pub seen_ago: Duration,

@@ -124,7 +124,7 @@ pub enum Reply {
 /// Entries for one switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchWrite {
-    /// The switch.
+    /// Switch to write to.
     pub switch: SwitchId,
     /// Its entries, in the order in which they are written.
     pub entries: Vec<Write>,
@@ -133,7 +133,7 @@ pub struct SwitchWrite {
 /// All entries of one switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchTable {
-    /// The switch.
+    /// Switch that holds them.
     pub switch: SwitchId,
     /// Its entries, in any order.
     pub entries: Vec<Write>,
@@ -187,7 +187,7 @@ pub struct RouteReport {
 /// Route of one group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupRoute {
-    /// Group number.
+    /// Number of the group.
     pub gn: Gn,
     /// Its route.
     #[serde(with = "crate::as_json")]
@@ -212,21 +212,21 @@ pub enum TurnEnd {
 pub enum Event {
     /// The engine cannot hold a group.
     GroupRefused {
-        /// Group number.
+        /// Number of the group.
         gn: Gn,
         /// Reason that the engine gives.
         error: ChangeError,
     },
     /// The planned trees of a group do not reach all members, which is a fault of the engine.
     MembersMissed {
-        /// Group number.
+        /// Number of the group.
         gn: Gn,
         /// Number of members.
         missed: usize,
     },
     /// A recorded choice does not fit any more.
     ChoiceDropped {
-        /// Group number.
+        /// Number of the group.
         gn: Gn,
         /// Rule that the choice breaks now.
         error: RestoreError,
@@ -243,14 +243,14 @@ pub enum Event {
     },
     /// A switch holds something else than it had confirmed.
     TableDrifted {
-        /// The switch.
+        /// Switch that has drifted.
         switch: SwitchId,
         /// Difference from what it had confirmed.
         difference: Difference,
     },
     /// A switch that had drifted holds what it ought to.
     TableRepaired {
-        /// The switch.
+        /// Switch that was repaired.
         switch: SwitchId,
         /// The difference that was repaired.
         difference: Difference,

@@ -539,13 +539,13 @@ impl Planner {
 /// State of the planner, for people.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanStatus<'a> {
-    /// The engine.
+    /// Engine that plans the trees.
     pub engine: EngineKind,
     /// Contradictions of the topology to a fat tree.
     pub irregularities: &'a [String],
     /// Number of groups whose planned trees miss a member.
     pub missing_groups: usize,
-    /// The plan.
+    /// The plan as it was computed last.
     pub plan: &'a Plan,
 }
 

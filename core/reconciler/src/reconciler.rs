@@ -35,7 +35,7 @@ use crate::turn::Stage;
 /// Parts and settings of a new reconciler.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The fabric.
+    /// Fabric whose switches are programmed.
     pub graph: Arc<Graph>,
     /// Engine that computes the trees.
     pub engine: EngineKind,
@@ -527,6 +527,6 @@ pub struct Status<'a> {
     pub last_error: &'a str,
     /// Number of groups in the records.
     pub groups: usize,
-    /// The plan.
+    /// State of the planner.
     pub plan: PlanStatus<'a>,
 }

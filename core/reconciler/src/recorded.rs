@@ -53,7 +53,7 @@ pub struct ChoiceReport {
 /// Choices for one group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupChoices {
-    /// Group number.
+    /// Number of the group.
     pub gn: Gn,
     /// Trees that the engine has chosen for it.
     pub trees: Vec<ChosenTree>,

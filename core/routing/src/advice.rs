@@ -67,7 +67,7 @@ pub struct PerSwitchPromise {
 /// one with the most stable routes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BestEngine {
-    /// The engine.
+    /// Engine of least cost.
     pub engine: EngineKind,
     /// Cost of its plan.
     pub cost: RoutingCost,

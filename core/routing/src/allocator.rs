@@ -505,13 +505,13 @@ pub enum AllocatorError {
     /// Another group has the MGID.
     #[error("mgid {} is taken", .mgid.0)]
     Taken {
-        /// The MGID.
+        /// MGID that is taken.
         mgid: Mgid,
     },
     /// No group has the MGID.
     #[error("no group has mgid {}", .mgid.0)]
     Unknown {
-        /// The MGID.
+        /// MGID that no group has.
         mgid: Mgid,
     },
     /// All MGIDs are taken.
@@ -520,7 +520,7 @@ pub enum AllocatorError {
     /// The endpoint is a member already.
     #[error("group {}: endpoint {endpoint} is a member already", .mgid.0)]
     AlreadyMember {
-        /// The group.
+        /// MGID of the group.
         mgid: Mgid,
         /// Number of the endpoint in the topology.
         endpoint: u32,
@@ -528,7 +528,7 @@ pub enum AllocatorError {
     /// The endpoint is not a member.
     #[error("group {}: endpoint {endpoint} is not a member", .mgid.0)]
     NotMember {
-        /// The group.
+        /// MGID of the group.
         mgid: Mgid,
         /// Number of the endpoint in the topology.
         endpoint: u32,

@@ -8,28 +8,28 @@ use thiserror::Error;
 pub enum Change {
     /// Makes a group, or gives it other members; once per group in a batch.
     Put {
-        /// The group.
+        /// MGID of the group.
         mgid: Mgid,
         /// All its members, any order.
         members: Vec<EndpointId>,
     },
     /// Adds a member to a group that exists.
     Join {
-        /// The group.
+        /// MGID of the group.
         mgid: Mgid,
         /// The new member.
         endpoint: EndpointId,
     },
     /// Takes a member out of a group.
     Leave {
-        /// The group.
+        /// MGID of the group.
         mgid: Mgid,
-        /// The member.
+        /// Endpoint of the member.
         endpoint: EndpointId,
     },
     /// Removes a group.
     Delete {
-        /// The group.
+        /// MGID of the group.
         mgid: Mgid,
     },
 }

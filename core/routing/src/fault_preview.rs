@@ -24,11 +24,11 @@ use crate::routing_engine::{
 /// The fabric and the groups as they are.
 #[derive(Clone, Debug)]
 pub struct PlannedFabric {
-    /// The fabric.
+    /// Graph of the fabric.
     pub graph: Arc<Graph>,
     /// Engine that plans the groups.
     pub kind: EngineKind,
-    /// Its options.
+    /// Options of the engine.
     pub options: EngineOptions,
     /// Parts of the fabric that have failed.
     pub faults: Faults,
@@ -58,7 +58,7 @@ pub struct FaultPreview {
 /// An exclusive group that would have to share its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptOut {
-    /// The group.
+    /// MGID of the group.
     pub mgid: Mgid,
     /// Groups that it would share the tree with.
     pub others: usize,

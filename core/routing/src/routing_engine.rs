@@ -247,7 +247,6 @@ impl EngineInput {
 pub(crate) enum ColorUse {
     /// As many as do not meet.
     ManyTrees,
-    /// One.
     OneTree,
     /// One, and no other color has any.
     OneTreeInAll,

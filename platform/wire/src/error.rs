@@ -11,13 +11,13 @@ pub enum WireError {
     /// A required field is absent, or zero where zero stands for absent.
     #[error("{field} is missing")]
     Missing {
-        /// The field.
+        /// Path of the field.
         field: String,
     },
     /// A text is no valid name.
     #[error("{field}: {error}")]
     Name {
-        /// The field.
+        /// Path of the field.
         field: String,
         /// The rule that the text violates.
         error: NameError,
@@ -25,7 +25,7 @@ pub enum WireError {
     /// A color has more than 16 bits.
     #[error("{field}: no table has a color {color}")]
     Color {
-        /// The field.
+        /// Path of the field.
         field: String,
         /// The number as it was sent.
         color: u32,
@@ -33,7 +33,7 @@ pub enum WireError {
     /// A tree of a shape that there is not.
     #[error("{field}: {problem}")]
     Tree {
-        /// The field.
+        /// Path of the field.
         field: String,
         /// The rule that the shape violates.
         problem: String,

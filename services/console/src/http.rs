@@ -40,7 +40,6 @@ const WRONG_TOKEN_DELAY: Duration = Duration::from_millis(500);
 const MAX_ATTEMPTS: usize = 4;
 /// Answer to whom has to wait.
 const TOO_MANY: &str = "Too many wrong tokens; try again in a minute.";
-/// Longest form.
 const MAX_FORM_BYTES: usize = 8192;
 /// Longest address of a page.
 const MAX_URI_BYTES: usize = 4096;

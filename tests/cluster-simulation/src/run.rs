@@ -27,7 +27,7 @@ pub struct Summary {
     pub acknowledged: u64,
     /// Faults that occurred.
     pub faults: u64,
-    /// Simulated time.
+    /// Simulated time that has passed.
     pub time: Duration,
 }
 

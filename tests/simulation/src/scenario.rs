@@ -222,7 +222,7 @@ pub enum Action {
     },
     /// A party freezes or resumes, unaware that time has passed.
     Freeze {
-        /// Party.
+        /// Party that freezes or resumes.
         who: Party,
         /// True to freeze it.
         stop: bool,
@@ -240,7 +240,7 @@ pub enum Action {
     FaultAgent {
         /// The number in the group's name.
         group: u32,
-        /// Fault.
+        /// Fault of that node.
         fault: AgentFault,
     },
     /// All links are restored, frozen parties resume, and every node has power.

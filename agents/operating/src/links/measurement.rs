@@ -39,18 +39,12 @@ pub(crate) enum MeasurementError {
     TooMany,
     /// The member did not get its place in time.
     #[error("group: process '{process}' is not in '{group}'")]
-    NoPlace {
-        /// As given.
-        group: GroupName,
-        /// As given.
-        process: ProcessName,
-    },
+    NoPlace { group: GroupName, process: ProcessName },
     /// The others did not take part in time.
     #[error("member_count: {found} of {wanted} members take part")]
     Missing {
         /// Members that take part.
         found: usize,
-        /// As given.
         wanted: usize,
     },
     /// A call on the member failed.

@@ -84,7 +84,7 @@ pub enum MemberError {
     /// The node is not hosted by this process.
     #[error("node: '{node}' is not hosted here")]
     UnknownNode {
-        /// As given.
+        /// Name of the node, as given.
         node: NodeName,
     },
     /// The member cannot be opened now.
@@ -93,7 +93,7 @@ pub enum MemberError {
     /// The member has left its group, or never was in it.
     #[error("rank {pn} of group {gn} takes part no more")]
     NotAMember {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
         /// The member's rank.
         pn: Pn,
@@ -101,7 +101,7 @@ pub enum MemberError {
     /// The member is in its group and takes part no more.
     #[error("rank {pn} of group {gn} takes part no more")]
     TakesNoPart {
-        /// The group.
+        /// Number of the group.
         gn: Gn,
         /// The member's rank.
         pn: Pn,

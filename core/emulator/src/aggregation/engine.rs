@@ -70,7 +70,6 @@ impl Aggregation {
         self.tables.limits = limits;
     }
 
-    /// See [`Emulator::write_aggregation`](crate::Emulator::write_aggregation).
     pub(crate) fn write(
         &mut self,
         fabric: FabricState<'_>,
@@ -106,7 +105,6 @@ impl Aggregation {
         self.routes.forget();
     }
 
-    /// See [`Emulator::contribute`](crate::Emulator::contribute).
     pub(crate) fn contribute(
         &mut self,
         fabric: FabricState<'_>,
@@ -156,7 +154,6 @@ impl Aggregation {
         Ok(())
     }
 
-    /// See [`Emulator::step_aggregation`](crate::Emulator::step_aggregation).
     pub(crate) fn step(
         &mut self,
         fabric: FabricState<'_>,
@@ -185,7 +182,6 @@ impl Aggregation {
         }
     }
 
-    /// See [`Emulator::poll_finished`](crate::Emulator::poll_finished).
     pub(crate) fn poll_finished(&mut self) -> Option<Finished> {
         self.finished.pop_front()
     }
@@ -348,7 +344,6 @@ impl Aggregation {
         self.finished.push_back(Finished { tree, sequence, process, result });
     }
 
-    /// See [`Emulator::abandon`](crate::Emulator::abandon).
     pub(crate) fn abandon(&mut self, tree: u32, sequence: u64) -> bool {
         let key = (tree, sequence);
         let operation = self.operations.get(&key);

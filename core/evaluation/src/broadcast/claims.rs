@@ -10,7 +10,6 @@ use crate::sample::Sample;
 
 const SOURCE: &str = "PEEL, published sample";
 
-/// All outcomes.
 struct Found<'a>(&'a [Outcome]);
 
 impl Found<'_> {

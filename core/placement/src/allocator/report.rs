@@ -41,7 +41,7 @@ pub struct ClassRoom {
 pub struct Move {
     /// Number of the job.
     pub job: JobId,
-    /// Present nodes.
+    /// Numbers of its present nodes.
     pub from: Vec<u32>,
     /// New nodes; all free once the earlier moves are made and the job has left its present nodes.
     pub to: Vec<u32>,

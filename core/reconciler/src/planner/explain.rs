@@ -16,7 +16,7 @@ use crate::planner::Planner;
 pub struct RouteExplanation {
     /// Name of the group.
     pub group: String,
-    /// Its MGID.
+    /// MGID of the group.
     pub mgid: u32,
     /// Color of its packets; `None` if it has no tree.
     pub color: Option<u16>,

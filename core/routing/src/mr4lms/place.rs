@@ -184,7 +184,6 @@ impl Mr4lms {
     }
 }
 
-/// Merging.
 impl Mr4lms {
     /// Gives a group a tree together with others; `member_hops` must be of this group.
     pub(super) fn merge(&mut self, mgid: Mgid, members: &LiveMembers) {

@@ -28,7 +28,7 @@ pub struct Mr4lmsFabric {
 /// A pattern of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mr4lmsPattern {
-    /// Its groups.
+    /// Shape of its groups.
     pub shape: PatternShape,
     /// Processes of an endpoint.
     pub processes: u32,

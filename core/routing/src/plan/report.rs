@@ -11,7 +11,7 @@ pub struct CutOff {
     pub mgid: Mgid,
     /// Endpoint of the member.
     pub endpoint: EndpointId,
-    /// The reason.
+    /// Reason why it is cut off.
     pub why: CutOffReason,
 }
 
@@ -62,7 +62,7 @@ pub struct Moved {
     pub from: u32,
     /// The spanning tree it uses.
     pub to: u32,
-    /// The reason.
+    /// Reason why it does not use its own spanning tree.
     pub why: Displacement,
 }
 

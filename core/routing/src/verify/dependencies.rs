@@ -29,7 +29,7 @@ pub struct Cycle {
 /// A turn that packets make in one switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// The switch.
+    /// Switch that the packets pass.
     pub switch: SwitchId,
     /// Number of the port that packets come in by.
     pub in_port: u8,
@@ -51,7 +51,6 @@ impl Cycle {
 
 /// Visits of an edge, at most, on the search for the shortest cycle.
 const EFFORT: usize = 32;
-/// No node.
 const NONE: u32 = u32::MAX;
 
 /// Tables and cables that the graph is made from.

@@ -49,7 +49,6 @@ impl Contacts {
         Arc::clone(&self.silent.read())
     }
 
-    /// Replaces them.
     pub(crate) fn set_silent<'a>(&self, incarnations: impl Iterator<Item = &'a NodeIncarnation>) {
         let silent: BTreeSet<NodeName> =
             incarnations.map(|incarnation| incarnation.node.clone()).collect();

@@ -14,7 +14,6 @@ const SWEEP: usize = 1_024;
 /// Least cost of a request, so that costs that cannot be measured count.
 const LEAST: Duration = Duration::from_micros(1);
 
-/// The queue.
 #[derive(Debug)]
 pub(crate) struct FairQueue<T> {
     clients: HashMap<u64, Waiting<T>>,

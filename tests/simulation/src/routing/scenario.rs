@@ -90,12 +90,12 @@ pub enum RouteAction {
     },
     /// A process is killed; a new one without state replaces it after a while.
     Kill {
-        /// Party.
+        /// Process that is killed.
         who: RouteParty,
     },
     /// A process freezes or resumes, unaware that time has passed.
     Freeze {
-        /// Party.
+        /// Process that freezes or resumes.
         who: RouteParty,
         /// True to freeze it.
         stop: bool,
