@@ -97,6 +97,7 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(files.iter().flat_map(needs::check));
     findings.extend(words::check(&files));
     findings.extend(measures::check(&files));
+    findings.extend(measures::check_page(&files));
     findings.extend(invariants::check(&files));
     findings.extend(documents::check(&files));
     findings.extend(

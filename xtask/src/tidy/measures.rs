@@ -4,13 +4,21 @@ use std::fmt::Write;
 
 use super::{Finding, SourceFile, modules, rust, shape};
 
+/// Page with the measures as they were counted last, in a table `| measure | before | today |`.
+const PAGE: &str = "docs/architecture.md";
+/// Line above that table.
+const TABLE: &str = "## Measures of the code";
+/// A figure of the page may differ by this part of it, and small ones by [`FEW`].
+const PART: usize = 20;
+const FEW: usize = 2;
+
 /// Lengths of files that were cut only for a limit of 400 lines.
 const NEAR_OLD_LIMIT: std::ops::RangeInclusive<usize> = 380..=400;
 /// An item's documentation of so few words most often repeats its name.
 const FEW_WORDS: usize = 2;
 
 /// Most item docs of so few words in the whole repository; to be lowered with them.
-const SHORT_DOCS: usize = 160;
+const SHORT_DOCS: usize = 80;
 
 /// Checks that there are no more item docs of one or two words than there were.
 pub(super) fn check(files: &[SourceFile]) -> Option<Finding> {
@@ -22,13 +30,56 @@ pub(super) fn check(files: &[SourceFile]) -> Option<Finding> {
     })
 }
 
+/// Checks that the figures of the page are those of the code, within 5 %.
+pub(super) fn check_page(files: &[SourceFile]) -> Vec<Finding> {
+    let Some(page) = files.iter().find(|file| file.path == PAGE) else { return Vec::new() };
+    let hint = "write the figures of `cargo xtask tidy --measures`";
+    let rows: Vec<Row> = rows(page).collect();
+    let compare = |(name, counted): (&'static str, usize)| {
+        let Some(row) = rows.iter().find(|row| row.name.starts_with(name)) else {
+            return Some(Finding::new(PAGE, 0, format!("no figure of {name}"), hint));
+        };
+        let what = format!("{counted} {name}, the page says {}", row.figure);
+        let differs = counted.abs_diff(row.figure) > (row.figure / PART).max(FEW);
+        differs.then(|| Finding::new(PAGE, row.line, what, hint))
+    };
+    measures(files).into_iter().filter_map(compare).collect()
+}
+
+/// A row of the page's table.
+struct Row {
+    line: usize,
+    name: String,
+    figure: usize,
+}
+
+/// Rows whose last cell is a number; blanks between its digits are left out.
+fn rows(page: &SourceFile) -> impl Iterator<Item = Row> {
+    let table = page.lines().skip_while(|(_, text)| *text != TABLE).skip(1);
+    let part = table.take_while(|(_, text)| !text.starts_with("## "));
+    part.filter_map(|(line, text)| {
+        let cells: Vec<&str> =
+            text.strip_prefix("| ")?.trim_end_matches(" |").split(" | ").collect();
+        let digits: String = cells.last()?.chars().filter(|c| *c != ' ').collect();
+        Some(Row { line, name: cells.first()?.replace('`', ""), figure: digits.parse().ok()? })
+    })
+}
+
 /// Counts all measures, one a line.
 pub(super) fn table(files: &[SourceFile]) -> String {
+    measures(files).into_iter().fold(String::new(), |mut text, (what, count)| {
+        writeln!(text, "{count:>8}  {what}").expect("a text takes all");
+        text
+    })
+}
+
+/// Measures by their names, with which the rows of the page begin.
+fn measures(files: &[SourceFile]) -> [(&'static str, usize); 9] {
     let rust: Vec<&SourceFile> = files.iter().filter(|file| file.is_rust()).collect();
     let all = |count: fn(&SourceFile) -> usize| files.iter().map(count).sum::<usize>();
     let length = |file: &&SourceFile| file.text.lines().count();
     let is_golden = |file: &&SourceFile| file.path.contains("/golden/");
-    let lines = [
+    [
         ("functions with tuple parameters", all(tuple_parameters)),
         (
             "Rust files of 380 to 400 lines",
@@ -38,14 +89,13 @@ pub(super) fn table(files: &[SourceFile]) -> String {
         ("docs that begin with a question word", all(|file| shape::question_words(file).len())),
         ("comment lines of more than 100 columns", all(|file| shape::wide_comments(file).len())),
         ("golden files", files.iter().filter(is_golden).count()),
-        ("Rust files that make a tonic::Status", all(|file| usize::from(makes_status(file)))),
+        (
+            "Rust files outside of tests that make a tonic::Status",
+            all(|file| usize::from(makes_status(file))),
+        ),
         ("lines of Rust", rust.iter().map(length).sum()),
         ("circles of more than two files", modules::circle_count(files)),
-    ];
-    lines.into_iter().fold(String::new(), |mut text, (what, count)| {
-        writeln!(text, "{count:>8}  {what}").expect("a text takes all");
-        text
-    })
+    ]
 }
 
 fn tuple_parameters(file: &SourceFile) -> usize {
@@ -136,6 +186,43 @@ mod tests {
         let docs = |count: usize| file("a/src/b.rs", &"/// The group.\nfn f() {}\n".repeat(count));
         assert!(check(&[docs(SHORT_DOCS)]).is_none());
         assert!(check(&[docs(SHORT_DOCS), docs(1)]).is_some());
+    }
+
+    /// A page of which the figure of one measure is written so.
+    fn page(name: &str, figure: &str) -> SourceFile {
+        let names = measures(&[]).map(|(name, _)| name);
+        let row = |one: &str| {
+            let figure = if one == name { figure } else { "0" };
+            format!("| {one}, as it is | 1 | {figure} |\n")
+        };
+        let rows: String = names.into_iter().map(row).collect();
+        let head = "| measure | old | new |\n| --- | ---: | ---: |";
+        file(PAGE, &format!("# Page\n\n{TABLE}\n\n{head}\n{rows}"))
+    }
+
+    #[test]
+    fn figures_of_the_page_are_compared_within_a_twentieth() {
+        let lines = |count: usize| file("a/src/b.rs", &"//! x\n".repeat(count));
+        for (count, written, is_found) in [
+            (1_050, "1 000", false),
+            (1_051, "1 000", true),
+            (949, "1 000", true),
+            (2, "0", false),
+            (3, "0", true),
+        ] {
+            let found = check_page(&[lines(count), page("lines of Rust", written)]);
+            assert_eq!(found.len(), usize::from(is_found), "{count} of {written}: {found:?}");
+            let told = "write the figures of `cargo xtask tidy --measures`";
+            assert!(found.iter().all(|one| one.line > 6 && one.hint == told), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn each_measure_has_a_figure_on_the_page() {
+        assert_eq!(check_page(&[]), []);
+        let page = page("golden files", "many");
+        let found: Vec<_> = check_page(&[page]).into_iter().map(|one| one.what).collect();
+        assert_eq!(found, ["no figure of golden files"]);
     }
 
     #[test]
