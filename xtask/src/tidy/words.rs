@@ -21,7 +21,8 @@ pub(crate) fn check(files: &[SourceFile]) -> Vec<Finding> {
     }
     let is_checked = |file: &&SourceFile| {
         let kinds = [".rs", ".md", ".proto", ".py", ".toml"];
-        kinds.iter().any(|kind| file.path.ends_with(kind))
+        let is_script = file.text.starts_with("#!");
+        (is_script || kinds.iter().any(|kind| file.path.ends_with(kind)))
             && ![GLOSSARY, "CHANGELOG.md", "Cargo.lock"].contains(&file.path.as_str())
     };
     let checked = files.iter().filter(is_checked);
@@ -98,6 +99,8 @@ mod tests {
             assert_eq!(complaints("docs/a.md", text), Vec::<String>::new(), "{text}");
         }
         assert_eq!(complaints("CHANGELOG.md", "a quux"), Vec::<String>::new());
+        assert_eq!(complaints("deploy/a", "#!/usr/bin/env python3\ndef quux():\n").len(), 1);
+        assert_eq!(complaints("deploy/a", "def quux():\n"), Vec::<String>::new());
     }
 
     #[test]
