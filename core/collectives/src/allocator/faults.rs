@@ -92,8 +92,8 @@ impl Allocator {
     /// what has changed. Between two pieces collectives may come and go.
     ///
     /// - `work`: processes and switches after which it ends, whose searches take about half a
-    ///   microsecond each. The last collective may exceed it, but one that needs another tree and has
-    ///   more processes than are left of it waits for the next piece.
+    ///   microsecond each. The last collective may exceed it, but one that needs another tree and
+    ///   has more processes than are left of it waits for the next piece.
     pub fn follow_faults(&mut self, work: usize) -> FaultChanges {
         let mut kinds = BTreeMap::new();
         let Some(mut following) = self.following.take() else { return FaultChanges::default() };

@@ -264,7 +264,8 @@ impl Candidate {
     }
 
     /// Ends a term at once, so that another TIC can lead, and keeps its lease in reserve: it is the
-    /// only one while the store has no space. If the store does not answer, the lease expires there.
+    /// only one while the store has no space. If the store does not answer, the lease expires
+    /// there.
     pub(crate) async fn step_down(&self, lease: &LeaderLease) {
         let renewed = lease.until().saturating_sub(self.safe_lease());
         lease.extend(self.clock.now());
