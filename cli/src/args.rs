@@ -22,7 +22,7 @@ pub(crate) enum Format {
     Slurm,
 }
 
-/// Where a running control plane answers.
+/// Addresses where a running control plane answers.
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
     /// Address of any part of the running control plane; with several TICs or route services on

@@ -1,4 +1,4 @@
-//! Where a topology comes from: a file as `ibnetdiscover` prints it, a spec in TOML, or a preset.
+//! Sources of a topology: a file as `ibnetdiscover` prints it, a spec in TOML, or a preset.
 
 use std::path::Path;
 use std::sync::Arc;

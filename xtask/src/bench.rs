@@ -81,7 +81,7 @@ struct Budget {
     /// Path of the bench whose time theirs is divided by, if the budget is a factor.
     over: Option<String>,
     limit: Limit,
-    /// Where the budget comes from.
+    /// Source of the budget, in words.
     source: String,
 }
 

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{install_c, outside, python};
 
-/// Where the packages are, seen from the root of the repository.
+/// Folder of the packages, seen from the root of the repository.
 const FOLDER: &str = "target/dist-clients";
 /// Name of the C library inside the Python package.
 const LIBRARY: &str = "libfabricast.so.0";

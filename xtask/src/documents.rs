@@ -221,7 +221,8 @@ fn prepare(root: &Path, work: &Path, optimized: bool) -> Result<()> {
     Ok(())
 }
 
-/// Where programs are looked for: ours first, and the Python that `cargo xtask setup` makes.
+/// Folders where programs are looked for: ours first, and the Python that `cargo xtask setup`
+/// makes.
 fn search_path(root: &Path, work: &Path) -> Result<std::ffi::OsString> {
     let mut folders = vec![work.join("target/release"), root.join(python::FOLDER).join("bin")];
     folders.extend(std::env::split_paths(&setup::path()));

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::outside;
 
-/// Where the table goes.
+/// Page of the table.
 const TABLE: &str = "docs/evaluation/messages/README.md";
 /// Numbers of processes.
 const SIZES: [u32; 8] = [2, 4, 8, 16, 32, 64, 128, 256];

@@ -10,7 +10,7 @@ use crate::install_c;
 
 /// The script that builds the component.
 const BUILD: &str = "clients/openmpi/build";
-/// Where it goes, below the prefix; it looks for the library in the folder above.
+/// Folder where it goes, below the prefix; it looks for the library in the folder above.
 const FOLDER: &str = "lib/openmpi";
 /// The name that Open MPI looks for.
 const COMPONENT: &str = "mca_coll_fabricast.so";

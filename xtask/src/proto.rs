@@ -15,9 +15,9 @@ use anyhow::{Context, Result, bail};
 use prost::Message;
 use prost_types::FileDescriptorSet;
 
-/// Where the `.proto` files start, seen from the root of the repository.
+/// Folder where the `.proto` files start, seen from the root of the repository.
 const PROTO_ROOT: &str = "proto";
-/// Where the generated files live, seen from the root of the repository.
+/// Folder where the generated files live, seen from the root of the repository.
 const GENERATED: &str = "proto/src/generated";
 /// Every service and message with its comments, for gRPC reflection.
 const DESCRIPTOR: &str = "descriptor.bin";

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Where the environment is, seen from the root of the repository.
+/// Folder of the environment, seen from the root of the repository.
 pub(crate) const FOLDER: &str = "target/python";
 /// Packages from PyPI that the tests import.
 const PACKAGES: [&str; 8] = [

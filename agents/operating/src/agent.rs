@@ -72,7 +72,7 @@ pub(crate) struct Parts {
     /// Addresses at which sockets of processes are reached, by node; only of nodes that offer them
     /// a direct path.
     pub(crate) direct_hosts: BTreeMap<NodeName, String>,
-    /// Where other agents reach this process, as `host:port`.
+    /// Address where other agents reach this process, as `host:port`.
     pub(crate) address: String,
     pub(crate) packets: PacketSender,
 }

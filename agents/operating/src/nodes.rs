@@ -45,7 +45,7 @@ struct Inner {
     handler: OnceLock<Weak<dyn EffectHandler>>,
     /// Members of processes that watch the groups hosted here.
     watchers: Watchers,
-    /// Where other agents reach this process, as `host:port`.
+    /// Address where other agents reach this process, as `host:port`.
     address: String,
 }
 

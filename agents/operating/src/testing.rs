@@ -21,7 +21,7 @@ use crate::nodes::NodeSettings;
 use crate::processes::memory::Memories;
 use crate::processes::user_rules::UserRules;
 
-/// Where nobody listens.
+/// Address where nobody listens.
 const NOWHERE: &str = "127.0.0.1:1";
 
 pub(crate) struct TestAgent {

@@ -36,7 +36,7 @@ use crate::failures;
 use crate::inventory::{GrantedTerms, Inventory};
 use crate::programs;
 
-/// Why an agent cannot start.
+/// Reason why an agent cannot start.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The address of a TIC is wrong, or there is none.
@@ -47,7 +47,7 @@ pub enum StartError {
     Bind(#[source] BindError),
 }
 
-/// Why an agent ended by itself.
+/// Reason why an agent ended by itself.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// The listener failed.

@@ -21,7 +21,7 @@ const CHUNK: usize = 1 << 20;
 /// Number of equal discoveries between two reports.
 const REPEAT: u32 = 10;
 
-/// Why a topology was not reported.
+/// Reason why a topology was not reported.
 #[derive(Debug, Error)]
 enum ReportError {
     /// The TIC did not take the report, or did not serve its topology.

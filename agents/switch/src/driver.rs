@@ -150,7 +150,7 @@ pub struct Written {
     pub refusals: Vec<v1::SwitchRefusal>,
 }
 
-/// Why a call to the hardware failed.
+/// Reason why a call to the hardware failed.
 #[derive(Clone, Debug, Error)]
 pub enum DriverError {
     /// The hardware does not answer.

@@ -60,7 +60,7 @@ impl DriverContext<'_> {
     }
 }
 
-/// Why a driver cannot be opened.
+/// Reason why a driver cannot be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// No driver has this name.

@@ -77,7 +77,7 @@ fn check_entries(switch: &v1::Switch, entries: &[v1::TableEntry]) -> Result<(), 
     Ok(())
 }
 
-/// Why the part of a switch is refused.
+/// Reason why the part of a switch is refused.
 #[derive(Debug, PartialEq, Eq, Error)]
 enum Problem {
     #[error("no such switch at this agent")]

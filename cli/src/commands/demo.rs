@@ -70,7 +70,7 @@ pub(crate) struct DemoArgs {
     running: RunningClusterArgs,
 }
 
-/// Where the parts of a running cluster answer; each list with commas in between.
+/// Addresses where the parts of a running cluster answer; each list with commas in between.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RunningClusterArgs {
     /// TICs of a running cluster to use instead of starting one. It must have no groups, and has

@@ -144,7 +144,7 @@ fn is_final(error: &RpcError) -> bool {
     matches!(error.code(), Code::PermissionDenied | Code::Unauthenticated | Code::Unimplemented)
 }
 
-/// Why the changes end.
+/// Reason why the changes end.
 enum Watched {
     /// Before they were complete.
     Ended,

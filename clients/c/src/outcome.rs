@@ -21,8 +21,8 @@ pub(crate) enum Outcome {
     Count(usize),
 }
 
-/// Where the program wants the result. It is written by the function that tells the program of the
-/// end, on its thread, and never after the request was freed.
+/// Place where the program wants the result. It is written by the function that tells the program
+/// of the end, on its thread, and never after the request was freed.
 #[derive(Debug)]
 pub(crate) enum Destination {
     Nowhere,

@@ -35,7 +35,7 @@ struct Parts {
     count: usize,
 }
 
-/// Where the program wants a list.
+/// Place where the program wants a list.
 type ListPlace = *mut *mut PayloadList;
 
 /// # Safety

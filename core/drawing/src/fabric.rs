@@ -19,7 +19,7 @@ pub struct Fabric {
     is_small: bool,
 }
 
-/// Where a switch is drawn.
+/// Place where a switch is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot {
     pub(crate) row: u32,
@@ -128,7 +128,7 @@ impl Fabric {
         u32::try_from(attached.count()).expect("a switch has at most 255 ports")
     }
 
-    /// Where a switch is drawn; `None` if it is out of scope.
+    /// Place where a switch is drawn; `None` if it is out of scope.
     pub(crate) fn slot(&self, scope: Scope, switch: SwitchId) -> Option<Slot> {
         let (midplane, level) = (self.midplane(switch), self.level(switch));
         let alone = Unit::Switch(switch);

@@ -36,9 +36,9 @@ pub struct Claim {
     pub tolerance: String,
     /// Relation of our value to the published one.
     pub verdict: Verdict,
-    /// Why they differ, what was fitted or calibrated; empty only for [`Verdict::Same`].
+    /// Reason why they differ, what was fitted or calibrated; empty only for [`Verdict::Same`].
     pub why: String,
-    /// Why they would differ, also where they do not.
+    /// Reason why they would differ, also where they do not.
     #[serde(skip)]
     pub(crate) reason: String,
 }
@@ -85,7 +85,7 @@ pub struct NotCompared {
     pub what: &'static str,
     /// Paper and section, figure or table.
     pub source: &'static str,
-    /// Why nothing of ours stands beside it.
+    /// Reason why nothing of ours stands beside it.
     pub why: &'static str,
 }
 
@@ -108,7 +108,7 @@ pub(crate) enum Tolerance {
     Units(f64),
 }
 
-/// Which of two values is better in the claim's own sense.
+/// The better one of two values, in the claim's own sense.
 #[derive(Clone, Copy, Debug)]
 enum Sense {
     Lower,

@@ -85,7 +85,7 @@ pub struct Step<'a> {
     pub what: &'a str,
 }
 
-/// Why an experiment could not be run to its end.
+/// Reason why an experiment could not be run to its end.
 #[derive(Debug, Error)]
 #[error("{step} failed")]
 pub struct ExperimentError {

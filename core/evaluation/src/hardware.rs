@@ -129,7 +129,7 @@ pub(crate) struct ServerAdapter {
     pub(crate) inside_gbit_per_s: f64,
 }
 
-/// Why a file is no hardware.
+/// Reason why a file is no hardware.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HardwareError {
     /// It is no TOML, or a field is unknown, missing or of the wrong kind; the text names the line.

@@ -155,5 +155,5 @@ fn route_keeping_engine(
     Ok((Routed { plan, figures, colors_used, took }, engine))
 }
 
-/// Why something cannot be routed.
+/// Reason why something cannot be routed.
 pub(crate) type Refusal = Box<dyn std::error::Error + Send + Sync>;

@@ -106,7 +106,7 @@ fn marks(chart: &mut Chart<'_, '_>, at: usize, places: &[(f64, f64)]) -> Drawn {
     Ok(())
 }
 
-/// Where the part of a series in a category stands, and how wide it is.
+/// Place of the part of a series in a category, and its width.
 struct Slots {
     series: usize,
 }

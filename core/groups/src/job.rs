@@ -26,7 +26,7 @@ pub struct JobRecord {
     pub class: Option<JobClass>,
     /// The nodes, sorted by name.
     pub nodes: JobNodes,
-    /// When it was created, on the TIC's clock.
+    /// Time when it was created, on the TIC's clock.
     pub created: Moment,
     /// Revision of its creation.
     pub revision: Revision,

@@ -87,7 +87,7 @@ pub struct Enrolment {
     pub member: MemberView,
     /// The node of the group's agent.
     pub agent: NodeName,
-    /// Where the agent listens.
+    /// Address where the agent listens.
     pub agent_address: Address,
     /// Revision of the records in which it was seen.
     pub known: Revision,
@@ -125,7 +125,7 @@ pub struct Neighbor {
     pub pn: Pn,
     /// Name of the node.
     pub node: NodeName,
-    /// Where its operating agent listens.
+    /// Address where its operating agent listens.
     pub address: Address,
 }
 

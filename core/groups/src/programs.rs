@@ -20,7 +20,7 @@ pub struct AddressRange {
     length: u32,
 }
 
-/// Why a text is no range of multicast addresses.
+/// Reason why a text is no range of multicast addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RangeError {
     /// It has another form.

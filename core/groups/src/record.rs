@@ -121,7 +121,7 @@ pub struct GroupRecord {
     pub persistent: bool,
     /// True if the group must not share a virtual group.
     pub exclusive: bool,
-    /// When it was created, on the TIC's clock.
+    /// Time when it was created, on the TIC's clock.
     pub created: Moment,
     /// Latest report of the route service.
     pub route: Option<Route>,

@@ -22,7 +22,7 @@ pub enum GroupCommand {
     Delete,
 }
 
-/// Which buckets of a group process a packet.
+/// Buckets of a group that process a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupType {
     /// All of them, each a copy.

@@ -81,7 +81,7 @@ pub struct Room {
     pub flows: u32,
 }
 
-/// Why entries cannot be placed as wanted.
+/// Reason why entries cannot be placed as wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum MappingError {
     /// There are no colors.

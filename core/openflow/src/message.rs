@@ -78,7 +78,7 @@ pub struct PacketIn {
     pub buffer: u32,
     /// Length of the packet in bytes; the data may be shorter.
     pub total_length: u16,
-    /// Why it was sent.
+    /// Reason why it was sent.
     pub reason: u8,
     /// Table of the flow that sent it.
     pub table: u8,

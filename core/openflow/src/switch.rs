@@ -98,7 +98,7 @@ impl RoleMessage {
     }
 }
 
-/// Why a controller has another role than before.
+/// Reason why a controller has another role than before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoleChange {
     /// Another controller became the master.

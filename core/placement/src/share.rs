@@ -64,7 +64,7 @@ pub enum ShareLimit {
     },
 }
 
-/// Why a job gets no share.
+/// Reason why a job gets no share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareRefusal {
     /// Groups that it asks for; 1 if it asks for its whole share.

@@ -91,7 +91,7 @@ pub enum Output {
     EndTurn(TurnEnd),
 }
 
-/// Why entries are written.
+/// Reason why entries are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteReason {
     /// The switches are shown the term before they are read; nothing is written.
@@ -146,7 +146,7 @@ pub struct Refusal {
     pub switch_name: String,
     /// The switch, if it is in the topology.
     pub switch: Option<SwitchId>,
-    /// Why it has refused.
+    /// Reason why it has refused.
     pub error: CallError,
 }
 
@@ -233,7 +233,7 @@ pub enum Event {
     },
     /// So many recorded choices do not fit that all were dropped.
     AllChoicesDropped {
-        /// Why the last one did not fit.
+        /// Reason why the last one did not fit.
         error: RestoreError,
     },
     /// Recorded choices were restored.

@@ -44,7 +44,7 @@ use crate::planner::reach::Reach;
 use crate::table_state::TableState;
 use crate::table_state::Tables;
 
-/// Why no routes can be planned at all.
+/// Reason why no routes can be planned at all.
 #[derive(Debug, Error)]
 pub enum PlanError {
     /// The engine needs a fat tree.
@@ -52,7 +52,7 @@ pub enum PlanError {
     NotFatTree {
         /// Engine that the settings name.
         engine: EngineKind,
-        /// Why the topology is no fat tree.
+        /// Reason why the topology is no fat tree.
         #[source]
         why: NotFatTree,
     },

@@ -31,7 +31,7 @@ pub struct Outcome {
     pub deposed: bool,
 }
 
-/// Why something was not read or written.
+/// Reason why something was not read or written.
 #[derive(Clone, Debug, Error)]
 pub enum ProgramError {
     /// The call to a switch agent failed.

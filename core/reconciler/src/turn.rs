@@ -94,7 +94,7 @@ pub(crate) struct Reporting {
     before_swap: Vec<Gn>,
 }
 
-/// Why a turn did not reach its end.
+/// Reason why a turn did not reach its end.
 #[derive(Debug, Error)]
 enum TurnError {
     /// A newer route service is active; this one must not write any more.
@@ -177,7 +177,7 @@ impl Reconciler {
         }
     }
 
-    /// Why the present stage writes entries; `None` if it does not.
+    /// Reason why the present stage writes entries; `None` if it does not.
     pub(crate) fn write_reason(&self) -> Option<WriteReason> {
         match &self.stage {
             Stage::ReadBack(_) => Some(WriteReason::ShowTerm),

@@ -87,7 +87,7 @@ struct Use {
 pub struct Wanted<'a> {
     /// Its members as far as they are known, each once.
     pub members: &'a [u32],
-    /// Which groups it belongs with, if its creator says so.
+    /// Groups that it belongs with, if its creator says so.
     pub layer: Option<LayerHint<'a>>,
     /// True if it must not share a spanning tree.
     pub exclusive: bool,

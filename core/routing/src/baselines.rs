@@ -95,7 +95,7 @@ impl Group {
     }
 }
 
-/// Which members of a group can be served, and which cannot.
+/// Members of a group that can be served, and those that cannot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Service {
     member_ports: Vec<PortId>, // rising

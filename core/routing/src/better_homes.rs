@@ -88,7 +88,7 @@ pub struct BetterHomes {
     pub is_partial: bool,
 }
 
-/// Why there are no better homes.
+/// Reason why there are no better homes.
 #[derive(Debug, Error)]
 pub enum HomeError {
     /// The engine chooses the tree of a group by itself.

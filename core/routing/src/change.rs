@@ -34,7 +34,7 @@ pub enum Change {
     },
 }
 
-/// Why a batch is refused.
+/// Reason why a batch is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("change {index}, group {mgid}: {problem}", mgid = .mgid.0)]
 pub struct ChangeError {

@@ -29,11 +29,11 @@ pub struct Explanation {
     pub mgid: Mgid,
     /// The spanning tree its MGID stands for; none for engines where it stands for nothing.
     pub home: Option<u32>,
-    /// Why it is not there.
+    /// Reason why it is not there.
     pub moved: Option<Moved>,
-    /// Why it has no tree, if the engine found none for it.
+    /// Reason why it has no tree, if the engine found none for it.
     pub unrouted: Option<Unrouted>,
-    /// Why it has only one of its two trees.
+    /// Reason why it has only one of its two trees.
     pub unprotected: Option<Unprotected>,
     /// All its members.
     pub members: Vec<EndpointId>,
@@ -80,7 +80,7 @@ pub struct ExplainedTree {
 pub struct Sharer {
     /// Group that is explained.
     pub mgid: Mgid,
-    /// Why; none if no chain of common links leads to it: no entry was left for it.
+    /// Reason; none if no chain of common links leads to it: no entry was left for it.
     pub why: Option<Step>,
 }
 

@@ -64,7 +64,7 @@ pub struct KeptOut {
     pub others: usize,
 }
 
-/// Why the plan cannot be made again.
+/// Reason why the plan cannot be made again.
 #[derive(Debug, Error)]
 pub enum PreviewError {
     /// The engine cannot be made.

@@ -9,7 +9,7 @@ use crate::plan::VirtualGroup;
 /// The tree of one group alone, as it lies in the tree of its virtual group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupTree {
-    /// Which of the group's trees it is: 0, or 1 for the second one with fault tolerance.
+    /// Number of the tree in its group: 0, or 1 for the second one with fault tolerance.
     pub tree: u8,
     /// The topmost switch.
     pub root: SwitchId,

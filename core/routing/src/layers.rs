@@ -181,7 +181,7 @@ const fn cyclic(value: u32, p: u32) -> u32 {
     if value < p - 1 { value } else { p - 1 + (value - (p - 1)) % p }
 }
 
-/// Why there is no such grid.
+/// Reason why there is no such grid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GridError {
     /// A size is 0.

@@ -177,7 +177,7 @@ fn line_name(line: Line) -> String {
     }
 }
 
-/// Why a pattern cannot be made.
+/// Reason why a pattern cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PatternError {
     /// The fabric is too small.

@@ -84,7 +84,7 @@ pub struct PartCounts {
 pub struct VirtualGroup<'a> {
     /// Name of the virtual group.
     pub id: VirtualGroupId,
-    /// Which of its trees this is: 0, or 1 for the second one with fault tolerance.
+    /// Number of this one of its trees: 0, or 1 for the second one with fault tolerance.
     pub tree: u8,
     /// Its part of the plan.
     pub part: u32,

@@ -128,7 +128,7 @@ pub trait RoutingEngine: Debug + Send + Sync {
 pub struct RecordedChoice {
     /// The group it is about, or the virtual group by its name.
     pub mgid: Mgid,
-    /// Which tree of the group, from 0.
+    /// Number of the tree in its group, from 0.
     pub tree: u8,
     /// The part of the plan that the tree is in.
     pub part: u32,
@@ -138,7 +138,7 @@ pub struct RecordedChoice {
     pub ports: Vec<fabricast_topology::PortId>,
 }
 
-/// Why recorded choices are refused.
+/// Reason why recorded choices are refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("choice {index}, group {mgid}: {problem}", mgid = .mgid.0)]
 pub struct RestoreError {
@@ -374,7 +374,7 @@ pub struct UnknownEngine {
     pub name: String,
 }
 
-/// Where the dynamic engine looks for roots.
+/// Part of the fabric where the dynamic engine looks for roots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RootScope {
@@ -403,7 +403,7 @@ pub struct EngineOptions {
     pub colors: u16,
     /// Kind of the switches' tables.
     pub tables: TableKind,
-    /// Where an engine with dynamic roots looks for them; none:
+    /// Part of the fabric where an engine with dynamic roots looks for them; none:
     /// [`EngineOptions::usual_root_scope`].
     pub root_scope: Option<RootScope>,
     /// Gives every group two trees, so that one of them may fail
@@ -479,7 +479,7 @@ impl EngineOptions {
     }
 }
 
-/// Why an engine cannot be made.
+/// Reason why an engine cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BuildError {
     /// Spanning trees cannot be numbered.

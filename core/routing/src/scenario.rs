@@ -36,7 +36,7 @@ pub struct Scenario<'a> {
 /// Makes the groups of a pattern with MGIDs of a space.
 pub type PatternMaker<'a> = dyn Fn(&MgidSpace) -> Result<Vec<PatternGroup>, PatternError> + 'a;
 
-/// Where groups come from. Whatever the table size, they come in the same order with the same
+/// Source of the groups. Whatever the table size, they come in the same order with the same
 /// members.
 #[derive(Clone, Copy)]
 pub enum GroupSource<'a> {
@@ -64,7 +64,7 @@ pub struct Routed {
     pub mgids: Vec<Mgid>,
 }
 
-/// Why a scenario cannot be routed with tables of some size.
+/// Reason why a scenario cannot be routed with tables of some size.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ScenarioError {
     /// The engine cannot be made.

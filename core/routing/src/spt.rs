@@ -344,7 +344,7 @@ pub struct SpanningTree {
     pub l3: u32,
 }
 
-/// Why spanning trees cannot be numbered.
+/// Reason why spanning trees cannot be numbered.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LayoutError {
     /// The number of colors is 0 or more than a table can hold.

@@ -22,7 +22,7 @@ pub struct Routes {
     trees: Vec<Ends>,
 }
 
-/// Where the entries and outputs of a tree end; they start where those of the one before end.
+/// Ends of the entries and outputs of a tree; they start where those of the one before end.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     entries: u32,

@@ -18,7 +18,7 @@ pub(crate) struct Unicast<'a> {
     ways: Vec<Way>, // by destination
 }
 
-/// Where an endpoint hangs and by which ports packets to it go up and come down.
+/// Place of an endpoint, and the ports by which packets to it go up and come down.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     leaf: u32, // NONE if it hangs on none

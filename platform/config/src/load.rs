@@ -105,7 +105,7 @@ pub trait Role: Sized {
     fn check(raw: Self::Raw, problems: &mut Problems) -> Option<Self>;
 }
 
-/// Where a configuration comes from, weakest first.
+/// Sources of a configuration, weakest first.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// The configuration file, if one was named.

@@ -59,7 +59,8 @@ pub struct OperatingAgentConfig {
     pub announce: bool,
     /// Time between two reports, to group agents and to the TIC.
     pub report_interval: Duration,
-    /// When a group agent hosted here probes a member's node, and when it reports it to the TIC.
+    /// Times after which a group agent hosted here probes a member's node, and reports it to the
+    /// TIC.
     pub detector: DetectorConfig,
 }
 

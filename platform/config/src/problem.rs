@@ -21,7 +21,7 @@ pub struct ConfigErrors {
 /// One problem, at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where the offending value was given; [`Location::Nowhere`] if it was left out.
+    /// Place where the offending value was given; [`Location::Nowhere`] if it was left out.
     pub location: Location,
     /// The field, such as `tic.listen`; empty if the whole source is meant.
     pub field: String,
@@ -29,7 +29,7 @@ pub struct Problem {
     pub what: String,
 }
 
-/// Where a value was given.
+/// Place where a value was given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Location {
     /// In no source: the default, or missing.

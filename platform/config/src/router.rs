@@ -41,7 +41,8 @@ pub struct RouterConfig {
     pub switch_agents: Vec<PeerAddress>,
     /// Routing engine; `None` to select it by topology.
     pub engine: Option<EngineKind>,
-    /// Where `c-mr4lms-dynamic` looks for roots; `None` for the widest that the tables allow.
+    /// Part of the fabric where `c-mr4lms-dynamic` looks for roots; `None` for the widest that the
+    /// tables allow.
     pub root_scope: Option<RootScope>,
     /// If true, every group has two disjoint trees.
     pub fault_tolerant: bool,
@@ -99,9 +100,9 @@ pub struct RawRouterConfig {
     pub listen: SocketAddr,
     /// Serve without encryption to other machines. Default false: only loopback is safe.
     pub allow_plaintext: bool,
-    /// Where callers reach this route service, `host:port`; others that wait for its term send
-    /// theirs there. Default: `listen`, which another machine can use only if it is no loopback or
-    /// unspecified address.
+    /// Address where callers reach this route service, `host:port`; others that wait for its term
+    /// send theirs there. Default: `listen`, which another machine can use only if it is no
+    /// loopback or unspecified address.
     pub advertise: Option<String>,
     /// Folder with `ca.crt` (authorities to believe), `tls.crt` and `tls.key` (the part's own), all
     /// in PEM, as cert-manager names them. Given, all connections are encrypted and both ends show
@@ -121,9 +122,9 @@ pub struct RawRouterConfig {
     /// with a `root_policy`, `mr4lms`.
     #[serde(deserialize_with = "engine")]
     pub engine: Option<EngineKind>,
-    /// Where `c-mr4lms-dynamic` looks for roots: `tn`, in one top midplane, or `tn-group`, in all
-    /// of its group, which needs per-port tables. Default: `tn-group` with per-port tables, because
-    /// it merges fewer groups; `tn` with per-switch tables.
+    /// Part of the fabric where `c-mr4lms-dynamic` looks for roots: `tn`, in one top midplane, or
+    /// `tn-group`, in all of its group, which needs per-port tables. Default: `tn-group` with
+    /// per-port tables, because it merges fewer groups; `tn` with per-switch tables.
     pub root_scope: Option<RootScope>,
     /// Give every group two trees that share nothing above the leaf switches, so that no packet is
     /// lost when a link or switch there dies; the engines of C-MR4LMS only, and the TIC must be
@@ -162,8 +163,8 @@ pub struct RawRouterConfig {
     pub colors: u16,
     /// `per-port` or `per-switch`. Default `per-port`, as the paper's switches.
     pub tables: TableKind,
-    /// When a group changes its color, its old entries stay this long for senders that have not
-    /// heard of it; what they send later is lost. Default 1s: hints reach them within the TIC's
+    /// Time for which the old entries of a group that changes its color stay for senders that have
+    /// not heard of it; what they send later is lost. Default 1s: hints reach them within the TIC's
     /// pause of 20ms, and who missed one learns it with a report, every 500ms by default; as much
     /// again is in reserve. With a longer report interval, lengthen this too.
     #[serde(with = "humantime_serde")]

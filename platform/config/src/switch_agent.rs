@@ -44,7 +44,7 @@ pub struct SwitchAgentConfig {
 pub enum Hardware {
     /// The emulated fabric.
     Emulated {
-        /// Where it is.
+        /// Address of the fabric.
         fabric: PeerAddress,
         /// Key that it wants to see.
         management_key: Secret,

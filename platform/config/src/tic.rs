@@ -33,7 +33,7 @@ pub struct TicConfig {
     pub limits: Limits,
     /// Address that others use when this TIC leads; `None` for `listen`.
     pub advertise: Option<PeerAddress>,
-    /// Where groups, members and nodes are kept.
+    /// Store of groups, members and nodes.
     pub store: StoreLocation,
     /// A leader that the store has not heard of for this time is replaced, where several TICs share
     /// it.
@@ -57,7 +57,7 @@ pub struct TicConfig {
     /// File with the constants that trees of collectives are compared by; `None` for the paper's,
     /// and for stated defaults where these have none.
     pub aggregation_parameters: Option<PathBuf>,
-    /// When a node is probed, and when it is expelled.
+    /// Times after which a node is probed, and expelled.
     pub watch: WatchConfig,
     /// Damping of nodes that come and go.
     pub damping: FlapDamping,

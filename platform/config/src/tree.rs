@@ -114,7 +114,7 @@ impl<'a> Tree<'a> {
         node != ROOT && take_out_of(self.root.get_mut(), node)
     }
 
-    /// Where every field was given.
+    /// Place where every field was given.
     pub(crate) fn locations(&self) -> impl Iterator<Item = (String, Location)> {
         self.nodes.iter().map(|node| (node.path.clone(), node.location.clone()))
     }

@@ -10,7 +10,8 @@ use fabricast_store::{LocationError, StoreLocation};
 
 use crate::problem::Problems;
 
-/// Where another part listens: `host:port`. The host may be a name, so it is resolved when used.
+/// Address where another part listens: `host:port`. The host may be a name, so it is resolved when
+/// used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PeerAddress(String);
 

@@ -18,7 +18,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::identity::Identity;
 
-/// Why a certificate, or a list of revoked ones, could not be made.
+/// Reason why a certificate, or a list of revoked ones, could not be made.
 #[derive(Debug, Error)]
 pub enum AuthorityError {
     /// The certificate cannot be made.

@@ -53,7 +53,7 @@ impl CertificateFiles {
     }
 }
 
-/// Why certificates cannot be used.
+/// Reason why certificates cannot be used.
 #[derive(Debug, Error)]
 pub enum SecurityError {
     /// A file cannot be read, or lacks the certificate or key.

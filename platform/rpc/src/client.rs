@@ -31,7 +31,7 @@ const CALL_DEADLINE: Duration = Duration::from_secs(10);
 /// Longest delay that a server can ask for; a longer one is cut to this.
 pub(crate) const MOST_ASKED: Duration = Duration::from_secs(5);
 
-/// Why a peer's address cannot be used.
+/// Reason why a peer's address cannot be used.
 #[derive(Debug, Error)]
 pub enum PeerError {
     /// It cannot be parsed.

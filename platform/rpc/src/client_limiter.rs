@@ -82,7 +82,7 @@ pub(crate) struct ClientUsage {
     created: Instant,
     /// Nanoseconds from `created` to the last call that was allowed.
     last_call: AtomicU64,
-    /// When a refusal was last logged.
+    /// Time when a refusal was last logged.
     logged_at: Mutex<Option<Instant>>,
     budget: Mutex<CostBudget>,
     /// Held by the call that waits until the debt is paid; further ones wait in their order.

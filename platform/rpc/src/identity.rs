@@ -98,11 +98,11 @@ impl fmt::Display for Role {
 pub struct Identity {
     /// Its role.
     pub role: Role,
-    /// Which one of its kind, such as the name of a node.
+    /// Name among those of its kind, such as that of a node.
     pub name: String,
 }
 
-/// Why a text is no identity.
+/// Reason why a text is no identity.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("'{0}' is not of the form ROLE/NAME; roles are {roles}", roles = Role::ALL.map(Role::word).join(", "))]
 pub struct IdentityError(String);
@@ -323,7 +323,7 @@ impl fmt::Display for Caller {
     }
 }
 
-/// Why a certificate names nobody.
+/// Reason why a certificate names nobody.
 #[derive(Debug, Error)]
 pub enum NamelessError {
     /// It cannot be read.
@@ -357,7 +357,7 @@ pub fn certificate_identities(certificate: &[u8]) -> Result<Vec<Identity>, Namel
     if found.is_empty() { Err(NamelessError::Nameless) } else { Ok(found) }
 }
 
-/// When a certificate expires.
+/// Returns the time at which a certificate expires.
 ///
 /// - `certificate`: as it is shown, in DER.
 ///

@@ -157,7 +157,7 @@ impl OpenConnection {
     }
 }
 
-/// Why the server closes a connection.
+/// Reason why the server closes a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closed {
     Silent,

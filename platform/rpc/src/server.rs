@@ -63,13 +63,13 @@ pub struct BindError {
     pub source: io::Error,
 }
 
-/// Why a server ended by itself.
+/// Reason why a server ended by itself.
 #[derive(Debug, Error)]
 pub enum ServeError {
     /// The transport failed.
     #[error("serving on {address} failed")]
     Transport {
-        /// Where it served: an address, or the path of a socket.
+        /// Place where it served: an address, or the path of a socket.
         address: String,
         /// The transport's reason.
         #[source]

@@ -94,16 +94,16 @@ impl Rechecks {
 pub(crate) struct ShownCertificate {
     /// The other end's own and intermediate ones, not empty.
     chain: Vec<CertificateDer<'static>>,
-    /// When the own one expires. Of the others some may not be needed: they count when all is
+    /// Time when the own one expires. Of the others some may not be needed: they count when all is
     /// checked.
     expires: SystemTime,
     /// The verifier that was asked last.
     checked_with: Verifier,
-    /// When a verifier last accepted it.
+    /// Time when a verifier last accepted it.
     checked: Instant,
 }
 
-/// Why a certificate is not good any more.
+/// Reason why a certificate is not good any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CertificateFault {
     Expired,

@@ -20,7 +20,7 @@ const DOMAIN: &str = "fabricast";
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident => $code:ident / $text:literal,)*) => {
-        /// Why a call was refused. The texts are stable.
+        /// Reason why a call was refused. The texts are stable.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Reason {
             $($(#[$doc])* $variant,)*
@@ -278,7 +278,8 @@ impl Reason {
     }
 }
 
-/// When a server says that a call may be tried again; `None` if it does not say.
+/// Returns the time after which a server says that a call may be tried again; `None` if it does not
+/// say.
 #[must_use]
 pub fn retry_after(status: &Status) -> Option<Duration> {
     // Most statuses have no details, and reading some costs.

@@ -128,7 +128,7 @@ impl Drop for Guard {
     }
 }
 
-/// Why logging could not be started.
+/// Reason why logging could not be started.
 #[derive(Debug, Error)]
 pub enum InitError {
     /// The filter is no filter.

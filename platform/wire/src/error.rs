@@ -5,7 +5,8 @@ use fabricast_status::{Reason, RpcError};
 use thiserror::Error;
 use tonic::Status;
 
-/// Why a message cannot be decoded. Fields are paths from the message, such as `position.node`.
+/// Reason why a message cannot be decoded. Fields are paths from the message, such as
+/// `position.node`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WireError {
     /// A required field is absent, or zero where zero stands for absent.

@@ -60,7 +60,7 @@ pub(crate) enum SignedIn {
     Certificate,
 }
 
-/// Why nobody is signed in.
+/// Reason why nobody is signed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SignInError {
     WrongToken,

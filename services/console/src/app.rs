@@ -77,7 +77,7 @@ pub struct Settings {
     pub secret: [u8; 32],
 }
 
-/// Why a console cannot start.
+/// Reason why a console cannot start.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// An address of the control plane is wrong, or there is none.

@@ -35,12 +35,12 @@ const QUEUE: usize = 262_144;
 /// endpoints.
 const MESSAGE_LIMIT: usize = 64 * 1024 * 1024;
 
-/// Why the fabric cannot start: the address is taken.
+/// Reason why the fabric cannot start: the address is taken.
 #[derive(Debug, Error)]
 #[error("the fabric cannot serve")]
 pub struct StartError(#[source] BindError);
 
-/// Why the fabric ended by itself.
+/// Reason why the fabric ended by itself.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// The listener failed.

@@ -15,7 +15,7 @@ pub(crate) const PAYLOAD_LIMIT: usize = 4096;
 /// Most numbers of a contribution.
 pub(crate) const VALUES_LIMIT: usize = 8_192;
 
-/// Why a part of a request was refused.
+/// Reason why a part of a request was refused.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum Refusal {
     #[error("{field} is missing")]

@@ -196,7 +196,7 @@ impl Aggregation {
     }
 }
 
-/// Why a watch of the trees ended.
+/// Reason why a watch of the trees ended.
 #[derive(Debug, Error)]
 enum WatchError {
     /// The call failed, or the stream broke.

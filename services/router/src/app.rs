@@ -47,7 +47,7 @@ use crate::standby::{ActiveRouter, Standby};
 use crate::terms::{QUEUE, run_terms};
 use crate::watch;
 
-/// Why the route service could not start.
+/// Reason why the route service could not start.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The address is taken.

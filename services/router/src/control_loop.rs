@@ -46,7 +46,7 @@ pub(crate) enum Query {
     Recording(oneshot::Sender<Option<(Recording, Arc<Graph>)>>),
 }
 
-/// Why the loop ended.
+/// Reason why the loop ended.
 #[derive(Debug)]
 pub(crate) enum LoopEnd {
     /// A newer route service is active; this one must not write any more.

@@ -33,7 +33,7 @@ pub(crate) struct Loads {
 #[derive(Clone, Debug, Default)]
 struct Reading {
     loads: Option<Vec<u64>>,
-    /// Why loads of an agent are missing or old; empty if none are.
+    /// Reason why loads of an agent are missing or old; empty if none are.
     problem: String,
     /// Number of readings so far.
     count: u64,

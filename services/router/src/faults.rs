@@ -23,7 +23,7 @@ pub(crate) struct FaultQuery {
     pub(crate) names: Vec<String>,
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Debug, Error)]
 pub(crate) enum FaultsError {
     /// The topology does not have a part.

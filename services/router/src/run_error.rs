@@ -1,11 +1,11 @@
-//! Why a running route service ends by itself.
+//! Reason why a running route service ends by itself.
 
 use fabricast_reconciler::PlanError;
 use fabricast_rpc::ServeError;
 use fabricast_topology::ibnetdiscover;
 use thiserror::Error;
 
-/// Why a running route service ended by itself.
+/// Reason why a running route service ended by itself.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// The listener failed.

@@ -53,7 +53,7 @@ use crate::liveness::peers::NodePeers;
 use crate::records::keys::RecordsError;
 use crate::records::storage::{Storage, store_options};
 
-/// Why a TIC could not start.
+/// Reason why a TIC could not start.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The address cannot be bound.

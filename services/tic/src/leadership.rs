@@ -23,7 +23,7 @@ use crate::writer::error::TermEnd;
 /// Time for which a shared store keeps old revisions.
 const HISTORY: Duration = Duration::from_secs(120);
 
-/// Why a running TIC ended by itself.
+/// Reason why a running TIC ended by itself.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// The gRPC server failed.

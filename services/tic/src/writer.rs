@@ -75,7 +75,7 @@ pub(crate) struct Writer {
     pub(crate) choices: Arc<ChoiceStore>,
     /// The state may differ from what is durable: read the store before the next decision.
     pub(crate) in_doubt: bool,
-    /// When the store last had no space.
+    /// Time when the store last had no space.
     pub(crate) no_space: Option<Instant>,
 }
 

@@ -90,9 +90,9 @@ pub enum Fault {
 /// A fault with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimedFault {
-    /// When it begins.
+    /// Time when it begins.
     pub begins: Duration,
-    /// When it is over.
+    /// Time when it is over.
     pub ends: Duration,
     /// The fault.
     pub fault: Fault,

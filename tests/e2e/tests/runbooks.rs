@@ -32,7 +32,7 @@ exec 2>&1
 /// Commands of a page, and what their output has to contain, line by line, in any order.
 #[derive(Debug, Default, PartialEq)]
 struct Step {
-    /// Where in the page the commands begin.
+    /// Line of the page where the commands begin.
     line: usize,
     commands: String,
     answers: Vec<String>,

@@ -33,7 +33,7 @@ pub struct Layout {
     pub fault_tolerant: bool,
     /// True if groups stay on the tree that a dead link has moved them to.
     pub stays_after_healing: bool,
-    /// Where dynamic roots are looked for; `None` for the default.
+    /// Part of the fabric where dynamic roots are looked for; `None` for the default.
     pub root_scope: Option<RootScope>,
     /// Policy for the choice among equally good roots.
     pub root_policy: Option<RootPolicy>,

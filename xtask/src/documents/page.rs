@@ -10,7 +10,7 @@
 
 use anyhow::{Result, bail, ensure};
 
-/// Why a block does not run in a debug build.
+/// Reason why a block does not run in a debug build.
 const SLOW: &str = "takes minutes in a debug build; `cargo xtask documents --release` runs it";
 /// Programs that serve until they are ended.
 const SERVERS: [&str; 3] = ["fabricast up", "fabricast console", "fabricast switch-agent"];
@@ -20,7 +20,7 @@ const SERVERS: [&str; 3] = ["fabricast up", "fabricast console", "fabricast swit
 pub(crate) struct Means<'a> {
     /// True if the binary is optimized.
     pub(crate) is_optimized: bool,
-    /// Why a tool is missing; `None` if it is there. Refuses names that are none of a tool.
+    /// Reason why a tool is missing; `None` if it is there. Refuses names that are none of a tool.
     pub(crate) missing: &'a dyn Fn(&str) -> Result<Option<String>>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Elsewhere {
     pub(crate) runner: String,
 }
 
-/// Where the reader of a page is.
+/// Place where the reader of a page is.
 #[derive(Debug, PartialEq)]
 enum Place {
     Text,

@@ -9,7 +9,7 @@ const PAGE: &str = "docs/release.md";
 const CHANGES: &str = "CHANGELOG.md";
 /// Names the images of the last version, without its last number.
 const IMAGES: &str = "deploy/kubernetes/overlays/production/kustomization.yaml";
-/// Where the next version stands, and the text before it.
+/// Files where the next version stands, and the text before it.
 const NEXT: [(&str, &str); 3] = [
     ("Cargo.toml", "version = \""),
     ("clients/python/pyproject.toml", "version = \""),

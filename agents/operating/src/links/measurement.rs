@@ -23,7 +23,7 @@ const MAX_ROUNDS: u32 = 1_000;
 /// Most bytes of a contribution.
 const MAX_BYTES: u32 = 1 << 20;
 
-/// Why operations were not measured.
+/// Reason why operations were not measured.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub(crate) enum MeasurementError {
     /// An operation cannot be measured.

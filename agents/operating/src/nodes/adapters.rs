@@ -11,7 +11,8 @@ use fabricast_proto::v1;
 /// UDP port of the packets of processes; the kernel tells groups apart by their addresses.
 const PORT: u32 = 7409;
 
-/// Where processes of nodes whose endpoints are interfaces send and receive packets.
+/// Interfaces and addresses by which processes of nodes whose endpoints are interfaces send and
+/// receive packets.
 #[derive(Debug)]
 pub(crate) struct Adapters {
     /// Address of color 0; `None` if processes send no packets.

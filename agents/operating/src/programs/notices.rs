@@ -13,8 +13,8 @@ use tracing::{debug, warn};
 
 /// Protocol number of IGMP.
 const IGMP: i32 = 2;
-/// Where hosts send reports of IGMPv3, and leaves of IGMPv2. Reports of IGMPv2 go to the address
-/// that is joined, which the kernel has joined then.
+/// Address to which hosts send reports of IGMPv3, and leaves of IGMPv2. Reports of IGMPv2 go to the
+/// address that is joined, which the kernel has joined then.
 const REPORTS: [Ipv4Addr; 2] = [Ipv4Addr::new(224, 0, 0, 22), Ipv4Addr::new(224, 0, 0, 2)];
 
 /// Socket with the notices; without one, whoever waits has to look by itself.

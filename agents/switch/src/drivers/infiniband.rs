@@ -52,7 +52,7 @@ fn open(context: &DriverContext<'_>) -> Result<Arc<dyn Driver>, OpenError> {
     Ok(Arc::new(InfinibandDriver::open(config.clone(), expected)?))
 }
 
-/// Why the driver cannot be opened.
+/// Reason why the driver cannot be opened.
 #[derive(Debug, Error)]
 pub enum InfinibandError {
     /// The port cannot be opened.

@@ -78,7 +78,7 @@ fn open(context: &DriverContext<'_>) -> Result<Arc<dyn Driver>, OpenError> {
     Ok(Arc::new(driver))
 }
 
-/// Why the driver cannot be opened.
+/// Reason why the driver cannot be opened.
 #[derive(Debug, Error)]
 pub enum OpenflowError {
     /// Switches cannot connect.

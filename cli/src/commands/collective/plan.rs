@@ -46,7 +46,7 @@ struct Planned {
     entries: usize,
     /// Its root switch.
     root: Option<String>,
-    /// Why it has no switch tree.
+    /// Reason why it has no switch tree.
     why: Option<String>,
 }
 

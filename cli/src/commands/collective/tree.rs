@@ -19,7 +19,7 @@ use crate::source::Topology;
 #[derive(Debug, Serialize)]
 struct Built {
     kind: TreeKind,
-    /// Why this kind.
+    /// Reason for this kind.
     why: String,
     processes: usize,
     /// Entries that switches give.

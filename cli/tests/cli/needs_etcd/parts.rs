@@ -85,7 +85,7 @@ impl Drop for Part {
     }
 }
 
-/// Which of two leads.
+/// Returns which of two leads, by its index.
 async fn leading(parts: &[Part]) -> usize {
     let started = Instant::now();
     loop {

@@ -59,7 +59,8 @@ impl Slurm {
     }
 }
 
-/// Where `cargo xtask e2e --slurm` has installed the libraries and the component of Open MPI.
+/// Folder where `cargo xtask e2e --slurm` has installed the libraries and the component of Open
+/// MPI.
 fn prefix() -> PathBuf {
     std::env::var_os("FABRICAST_E2E_PREFIX").expect("`cargo xtask e2e --slurm` sets it").into()
 }

@@ -37,8 +37,8 @@ pub(crate) async fn contribute(mut to: Other, numbers: usize) -> Outcome<()> {
 /// Callers that wait for a sum.
 type Waiting = Vec<oneshot::Sender<Vec<i64>>>;
 
-/// Where calls meet: each is answered with the sum of all once so many have come; one that meets
-/// nobody brings a message, and is answered without any.
+/// Meeting point of calls: each is answered with the sum of all once so many have come; one that
+/// meets nobody brings a message, and is answered without any.
 pub(crate) struct Meeting {
     count: usize,
     here: Mutex<(Vec<i64>, Waiting)>,

@@ -20,7 +20,7 @@ pub(super) struct Token(pub(super) [u8; Self::BYTES]);
 /// The process of a neighbour that serves its member itself.
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
-    /// Where it listens; empty if it does not.
+    /// Address where it listens; empty if it does not.
     pub(super) address: String,
     /// Its secret for this process.
     pub(super) token: Token,

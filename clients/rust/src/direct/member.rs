@@ -39,7 +39,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 pub(crate) struct DirectMember {
     group: Arc<str>,
     id: MemberId,
-    /// Where this process listens; empty if it does not.
+    /// Address where this process listens; empty if it does not.
     address: String,
     begun: Instant,
     state: Mutex<State>,
@@ -58,7 +58,7 @@ pub(crate) struct DirectMember {
 pub(super) struct Wiring {
     pub(super) group: Arc<str>,
     pub(super) id: MemberId,
-    /// Where this process listens; empty if it does not.
+    /// Address where this process listens; empty if it does not.
     pub(super) address: String,
     pub(super) requests: mpsc::UnboundedSender<v1::OpenDirectPathRequest>,
 }

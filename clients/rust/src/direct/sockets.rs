@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The listener, and the memberships that may be connected to.
 #[derive(Debug)]
 pub(super) struct Sockets {
-    /// Where it listens; empty if it cannot.
+    /// Address where it listens; empty if it cannot.
     pub(super) address: String,
     members: Mutex<BTreeMap<MemberId, Weak<DirectMember>>>,
     accepting: Mutex<Option<tokio::task::AbortHandle>>,

@@ -198,7 +198,7 @@ pub enum Refusal {
     /// A switch tree was demanded.
     #[error("no switch tree")]
     NoSwitchTree {
-        /// Why there is none.
+        /// Reason why there is none.
         #[source]
         why: Fallback,
     },

@@ -85,7 +85,7 @@ fn broadcast_us(parameters: &CostParameters, tree: &Tree, hold_us: f64) -> f64 {
 /// A moment as a key: times are not negative, so that their bits are in their order.
 type Key = u64;
 
-/// Where a packet is.
+/// Place of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     /// Before the link upwards of its leaf switch.

@@ -18,7 +18,7 @@ pub(super) const OF_A_NODE: u32 = 2;
 /// Sizes of messages, in bytes.
 pub(super) const SIZES: [u32; 9] = [8, 16, 32, 64, 128, 256, 512, 1_024, 2_048];
 
-/// Why a tree could not be built.
+/// Reason why a tree could not be built.
 #[derive(Debug, Error)]
 pub(super) enum Misfit {
     #[error("the processes cannot be grouped")]

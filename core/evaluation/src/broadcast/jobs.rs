@@ -5,7 +5,7 @@ use fabricast_topology::EndpointId;
 
 use super::{LEAVES, OF_A_JOB, RAILS, SERVERS};
 
-/// Where the servers of a job stand.
+/// Placement of the servers of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placement {
     /// Four whole leaf switches, drawn by chance.

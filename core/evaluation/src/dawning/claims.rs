@@ -185,7 +185,7 @@ fn over(a: &Sample, b: &Sample) -> Sample {
     a.with(b, |a, b| a / b)
 }
 
-/// Why HLSE's time over one pattern of unicast is another.
+/// Reason why HLSE's time over one pattern of unicast is another.
 const fn hlse_reason(pattern: UnicastPattern) -> &'static str {
     match pattern {
         UnicastPattern::Uniform => "with buffers of one packet cyclic takes 1 ms, see the sweep",
@@ -287,7 +287,7 @@ fn over_patterns(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
     claims
 }
 
-/// Which pattern takes longest and which is the shortest.
+/// Pattern that takes longest, and the shortest one.
 fn orders(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
     let others = |but: UnicastPattern, policy, pick| {
         let rest = UnicastPattern::ALL.into_iter().filter(move |one| *one != but);
@@ -458,7 +458,7 @@ fn growth(all: &[Many]) -> Vec<Claim> {
     each.collect()
 }
 
-/// Which output policies end in a deadlock.
+/// Output policies that end in a deadlock.
 pub(super) fn laws(found: &Found) -> Vec<Law> {
     let each = found.outputs.iter().map(|one| {
         let naive = one.name == OUTPUTS[4].0;

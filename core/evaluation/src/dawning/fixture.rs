@@ -34,7 +34,7 @@ pub(super) struct Window {
     pub(super) deadlock: Option<String>,
 }
 
-/// When a run is measured, and what of it.
+/// Part of a run that is measured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     /// The end of the warm-up.

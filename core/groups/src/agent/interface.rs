@@ -25,7 +25,7 @@ pub struct GaConfig {
 pub enum GaOutput {
     /// Send a member its place.
     Position {
-        /// Where its operating agent listens.
+        /// Address where its operating agent listens.
         address: Address,
         /// Position to send.
         update: PositionUpdate,
@@ -35,7 +35,7 @@ pub enum GaOutput {
     Probe {
         /// Name of the node.
         node: NodeName,
-        /// Where its operating agent listens.
+        /// Address where its operating agent listens.
         address: Address,
         /// The number of the probe.
         probe: u64,

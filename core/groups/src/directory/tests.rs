@@ -300,7 +300,7 @@ fn a_failed_node_leaves_every_group_and_its_agents_move_to_the_lowest_rank() {
     assert!(matches!(refused, Refusal::NodeFailed { .. }));
 }
 
-/// Which of a node's memberships end first is no promise.
+/// The order in which a node's memberships end is no promise.
 #[test]
 fn a_failed_or_restarted_node_leaves_its_groups_in_bounded_decisions() {
     let mut tic = Tic::new(Limits { ends: 2, ..Limits::default() });

@@ -22,12 +22,12 @@ pub struct Membership {
     pub epoch: Epoch,
     /// The node of the group's agent.
     pub agent: NodeName,
-    /// Where the agent listens.
+    /// Address where the agent listens.
     pub agent_address: Address,
     /// Place in the unicast tree; `None` until the agent has sent it.
     pub position: Option<PositionUpdate>,
-    /// When the TIC is asked for a membership that an agent has told of; `None` once the TIC has
-    /// told of it.
+    /// Time when the TIC is asked for a membership that an agent has told of; `None` once the TIC
+    /// has told of it.
     pub confirm_at: Option<Moment>,
 }
 

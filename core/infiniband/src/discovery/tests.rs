@@ -14,7 +14,7 @@ struct Fabric {
     dead: Vec<PortId>,
 }
 
-/// Where a route ends: at an endpoint, or at a switch with the port the packet came in by.
+/// End of a route: at an endpoint, or at a switch with the port the packet came in by.
 enum Place {
     Endpoint(EndpointId),
     Switch(PortId),

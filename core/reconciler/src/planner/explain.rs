@@ -11,7 +11,7 @@ use fabricast_topology::{Mgid, SwitchId};
 use crate::directory_cache::{CachedGroup, DirectoryCache};
 use crate::planner::Planner;
 
-/// Why a group is routed as it is.
+/// Reason why a group is routed as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteExplanation {
     /// Name of the group.

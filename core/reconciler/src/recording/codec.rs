@@ -16,7 +16,7 @@ const MAGIC: &[u8] = b"fabricast recording 1\n";
 /// Bytes of the length before a frame.
 const LENGTH: usize = 4;
 
-/// Why a recording cannot be read or played.
+/// Reason why a recording cannot be read or played.
 #[derive(Debug, Error)]
 pub enum RecordingError {
     /// The file is something else, or of another version.

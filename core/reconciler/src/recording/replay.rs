@@ -13,7 +13,7 @@ use crate::interface::{Event, Input, Output, WriteReason};
 use crate::planner::PlanError;
 use crate::reconciler::Reconciler;
 
-/// Why a section could not be played to its end.
+/// Reason why a section could not be played to its end.
 #[derive(Debug, Error)]
 pub enum ReplayError {
     /// The recording is damaged, or of another version.

@@ -57,7 +57,7 @@ pub(super) struct LayerLeft {
     ended: Option<Layer>,
 }
 
-/// Which color belongs to which layer.
+/// Layers that the colors belong to.
 #[derive(Clone, Debug)]
 pub(super) struct ColorLayers {
     trees_per_color: u32,

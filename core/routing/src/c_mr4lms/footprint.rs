@@ -1,4 +1,4 @@
-//! Where a group's members are: leaves, midplanes and blocks, each once.
+//! Places of a group's members: leaves, midplanes and blocks, each once.
 //!
 //! None of it depends on the spanning tree. Scratch memory that is used again for every group.
 

@@ -21,7 +21,7 @@ pub(super) struct Group {
     /// The leaf without a live link upwards that all live members are on; [`NONE`] if they are on
     /// others.
     pub(super) island: u32,
-    /// Why it cannot be on its home spanning tree.
+    /// Reason why it cannot be on its home spanning tree.
     pub(super) displaced: Option<Displacement>,
     /// The spanning tree it is on; [`NONE`] if unrouted.
     pub(super) placed: TreeNumber,

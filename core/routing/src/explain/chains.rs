@@ -5,7 +5,7 @@ use fabricast_topology::{Graph, Mgid, TableKind};
 use super::{Meeting, Sharer, Step};
 use crate::group_tree::GroupTree;
 
-/// Where the own tree of a group can meet others.
+/// Places where the own tree of a group can meet others.
 #[derive(Debug)]
 pub(super) struct Own {
     mgid: Mgid,

@@ -60,14 +60,14 @@ pub struct RouteRecord {
     pub trees: Vec<TreeRecord>,
     /// Members that no tree reaches.
     pub cut_off: Vec<EndpointId>,
-    /// Why it has no tree at all, if it should.
+    /// Reason why it has no tree at all, if it should.
     pub unrouted: Option<String>,
 }
 
 /// One tree of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeRecord {
-    /// Which of the group's trees it is: 0, or 1 for the second one with fault tolerance.
+    /// Number of the tree in its group: 0, or 1 for the second one with fault tolerance.
     pub tree: u8,
     /// The entry number of packets that take it.
     pub color: u16,

@@ -51,7 +51,7 @@ struct UpLink {
     next_down: u32,
 }
 
-/// Where a tree leads.
+/// Terms that a tree has to meet.
 #[derive(Clone, Copy)]
 pub(super) struct LightTreeTerms<'a> {
     pub(super) root: SwitchId,

@@ -35,7 +35,7 @@ use crate::mr4lms::tree_store::Tree;
 use crate::mr4lms::{MergePartner, MergePolicy, Mr4lms, Tools};
 use crate::root_choice::RootChoice;
 
-/// Which algorithm the next group is tried with.
+/// Algorithm that the next group is tried with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Turn {

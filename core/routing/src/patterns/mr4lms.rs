@@ -36,7 +36,7 @@ pub struct Mr4lmsPattern {
     pub published: bool,
 }
 
-/// Where the groups of a pattern come from.
+/// Source of the groups of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternShape {
     /// All lines of a 2-D grid, x and y.

@@ -1,4 +1,4 @@
-//! Which part of a plan a group is in.
+//! Index of the parts of a plan, by group.
 
 use std::sync::Arc;
 

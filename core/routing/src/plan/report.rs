@@ -15,7 +15,7 @@ pub struct CutOff {
     pub why: CutOffReason,
 }
 
-/// Why a member is cut off.
+/// Reason why a member is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CutOffReason {
     /// It is not connected to a leaf switch.
@@ -66,7 +66,7 @@ pub struct Moved {
     pub why: Displacement,
 }
 
-/// Why a group cannot use the spanning tree of its MGID.
+/// Reason why a group cannot use the spanning tree of its MGID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Displacement {
     /// A link it needs is dead or missing.
@@ -117,7 +117,7 @@ pub enum BrokenLink {
     Missing {
         /// The level it would start from: 0 leaf, 1, 2.
         level: u8,
-        /// Which leaf, CN or block.
+        /// Number of the leaf, CN or block.
         index: u32,
     },
 }
@@ -139,7 +139,7 @@ impl fmt::Display for BrokenLink {
 pub struct Unrouted {
     /// MGID of the group.
     pub mgid: Mgid,
-    /// Why it cannot stay at home.
+    /// Reason why it cannot stay at home.
     pub why: Displacement,
     /// Spanning trees whose color no member uses otherwise, but that lack a link.
     pub broken: u32,

@@ -4,7 +4,7 @@ use fabricast_topology::{Faults, Graph, Peer, PortId, PortSet, SwitchId, TableEn
 
 use super::{Options, RowKey, Violation};
 
-/// Where a copy that leaves by a port arrives.
+/// Place where a copy that leaves by a port arrives.
 pub(super) enum Hop {
     Nowhere,
     Switch(u32),

@@ -32,7 +32,7 @@ pub(crate) fn dynamic(
     DynamicRootEngine::new(graph, fat_tree, options).expect("a scope that goes with the tables")
 }
 
-/// Where a group's packets go: color, root and links of its own tree, members left out.
+/// Way of a group's packets: color, root and links of its own tree, members left out.
 fn route(
     engine: &DynamicRootEngine,
     mgid: Mgid,

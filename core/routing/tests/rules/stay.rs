@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use crate::check;
 use crate::fabrics::{Step, any_way, fabric, make, steps};
 
-/// Where every routed group with a tree is.
+/// Places of all routed groups with a tree.
 fn places(engine: &FixedRootEngine) -> BTreeMap<Mgid, u32> {
     let routed = engine.plan().groups().filter(|group| group.has_tree());
     routed.map(|group| (group.mgid, group.part)).collect()

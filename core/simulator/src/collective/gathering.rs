@@ -1,4 +1,5 @@
-//! Where groups meet adapters: what each adapter of a group has heard of the operation under way.
+//! Meeting of groups and adapters: what each adapter of a group has heard of the operation under
+//! way.
 
 use std::ops::{Index, IndexMut};
 

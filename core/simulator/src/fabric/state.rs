@@ -57,7 +57,7 @@ pub(super) struct Port {
     pub(super) endless: bool,
     /// True if no wire lies between it and the port at the other end.
     pub(super) has_no_wire: bool,
-    /// Which of the first 64 queues of its switch ask for it.
+    /// Those of the first 64 queues of its switch that ask for it.
     pub(super) requests: u64,
     /// Picoseconds that a byte takes, no less than the model's.
     pub(super) ps_per_byte: u64,
@@ -84,7 +84,7 @@ pub(super) struct Queue {
     pub(super) stage: Stage,
     /// True if a sender was refused for lack of credit: then returning credit is an event.
     pub(super) is_short: bool,
-    /// When it was served last, counted in grants; the least is preferred (a matrix arbiter).
+    /// Time when it was served last, counted in grants; the least is preferred (a matrix arbiter).
     pub(super) served: u64,
     /// Absolute credits in bytes, modulo 2^32.
     sent: u32,

@@ -1,4 +1,4 @@
-//! Where unicast packets go (Dawning §5.1).
+//! Destinations of unicast packets (Dawning §5.1).
 
 use fabricast_topology::{EndpointId, FatTree, Graph};
 
@@ -45,7 +45,7 @@ pub struct Destinations {
     levels: u32,
 }
 
-/// Where an endpoint is, and which part of `by_cn` is its midplane's.
+/// Place of an endpoint, and the part of `by_cn` that is its midplane's.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     leaf: u32,

@@ -8,7 +8,7 @@ use fabricast_topology::{Graph, PortId};
 
 use crate::workload::PortStatistics;
 
-/// Which register stands for the load of a port.
+/// Register that stands for the load of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LoadMeasure {
     /// Bytes sent since the last reading.

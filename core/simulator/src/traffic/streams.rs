@@ -15,7 +15,7 @@ use crate::workload::{Delivery, Offer, Packet, Route, Trail, Workload};
 /// Unicast of every endpoint: packets at exponential intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnicastLoad {
-    /// Where it goes.
+    /// Choice of its destinations.
     pub pattern: UnicastPattern,
     /// Length of a packet.
     pub bytes: u32,
@@ -64,13 +64,13 @@ pub struct Finished {
     pub source: EndpointId,
     /// The root it went by, among the candidates.
     pub candidate: u32,
-    /// When it was made.
+    /// Time when it was made.
     pub born_ps: u64,
-    /// When its adapter started to send it.
+    /// Time when its adapter started to send it.
     pub sent_ps: u64,
-    /// When its last copy arrived.
+    /// Time when its last copy arrived.
     pub done_ps: u64,
-    /// Where that copy waited, if trails are recorded.
+    /// Places where that copy waited, if trails are recorded.
     pub trail: Option<Trail>,
 }
 

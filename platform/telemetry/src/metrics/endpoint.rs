@@ -29,7 +29,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_CONNECTIONS: usize = 16;
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Why metrics cannot be served.
+/// Reason why metrics cannot be served.
 #[derive(Debug, Error)]
 #[error("cannot serve metrics on {address}")]
 pub struct MetricsError {

@@ -1,4 +1,4 @@
-//! Which traces are kept.
+//! Choice of the traces that are kept.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -23,7 +23,7 @@ pub(crate) struct Confirmation {
     pub(crate) proof: String,
     /// Means of their sign-in, and so what they are asked for again.
     pub(crate) by: SignedIn,
-    /// Why the form is shown again.
+    /// Reason why the form is shown again.
     pub(crate) problem: Option<&'static str>,
 }
 

@@ -47,7 +47,7 @@ pub(crate) async fn group(now: &Snapshot, details: &Details, query: &Query) -> P
     Page::new("/groups", wanted, body)
 }
 
-/// Why the route is as it is, in sentences.
+/// Reason why the route is as it is, in sentences.
 fn reason(detail: &GroupDetail) -> Markup {
     let route = detail.group.route.clone().unwrap_or_default();
     html! {

@@ -35,7 +35,7 @@ pub(crate) struct ChoiceReport {
     pub(crate) groups: BTreeMap<Gn, Option<Arc<str>>>,
 }
 
-/// Why a report is not taken.
+/// Reason why a report is not taken.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum ChoiceError {
     #[error("fence: report {number} of term {term} has been taken over")]

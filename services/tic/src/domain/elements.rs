@@ -28,7 +28,7 @@ pub(crate) enum ElementKey {
     Endpoint(EndpointId),
 }
 
-/// Why a reported element is not in the topology.
+/// Reason why a reported element is not in the topology.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum ElementError {
     #[error("elements: an element names nothing")]

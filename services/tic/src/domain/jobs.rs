@@ -38,7 +38,7 @@ pub(crate) enum PlacementRequest {
     Nodes(Vec<String>),
 }
 
-/// Why a job gets no nodes.
+/// Reason why a job gets no nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum PlacementError {
     #[error("jobs are placed on fat trees, this fabric is none")]

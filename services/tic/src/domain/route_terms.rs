@@ -44,7 +44,7 @@ struct Holder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Router {
     pub(crate) name: String,
-    /// Where its callers reach it; empty if unknown.
+    /// Address where its callers reach it; empty if unknown.
     pub(crate) address: String,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct ReportNumber {
     pub(crate) number: u64,
 }
 
-/// Why a route service is refused.
+/// Reason why a route service is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum RouteTermError {
     /// Another route service holds the term.

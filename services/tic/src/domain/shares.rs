@@ -18,7 +18,7 @@ use thiserror::Error;
 
 use crate::domain::job_places::JobPlaces;
 
-/// Why a job gets no share.
+/// Reason why a job gets no share.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum ShareError {
     #[error("nodes: no node '{node}'")]

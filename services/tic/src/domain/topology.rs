@@ -162,7 +162,7 @@ pub(crate) enum TopologyChange {
     Replace(Arc<Graph>),
 }
 
-/// Why the topology cannot change.
+/// Reason why the topology cannot change.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum TopologyError {
     /// It comes from a file.

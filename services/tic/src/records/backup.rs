@@ -56,7 +56,7 @@ pub struct Summary {
     pub nodes: usize,
 }
 
-/// Why an export, an import or a check failed. Nothing was changed.
+/// Reason why an export, an import or a check failed. Nothing was changed.
 #[derive(Debug, Error)]
 pub enum BackupError {
     /// The store cannot be opened.

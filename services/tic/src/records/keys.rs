@@ -44,7 +44,7 @@ pub(crate) type Keys = BTreeMap<Vec<u8>, Vec<u8>>;
 /// Writes of one transaction: the new value of a key, or `None` to delete it.
 pub(crate) type Puts = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-/// Why the records could not be read from the store.
+/// Reason why the records could not be read from the store.
 #[derive(Debug, Error)]
 pub enum RecordsError {
     /// The store failed.

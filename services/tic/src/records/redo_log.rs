@@ -32,7 +32,7 @@ const SPARE_BYTES: usize = 4_096;
 /// Most transactions of one log that run at once.
 const MAX_RUNNING: usize = 8;
 
-/// Where one log is, and how much of it is written at once.
+/// Place of one log, and the part of it that is written at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RedoLog {
     /// Prefix of its keys.

@@ -34,7 +34,7 @@ struct Watcher {
     end: Arc<OnceLock<WatchEnd>>,
 }
 
-/// Why a watch ended.
+/// Reason why a watch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum WatchEnd {
     #[error("the watch was read too slowly, start again")]

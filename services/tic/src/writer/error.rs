@@ -1,4 +1,4 @@
-//! Why a change is refused, why a batch was not stored, and why a term ends.
+//! Reasons why a change is refused, a batch is not stored, or a term ends.
 
 use fabricast_groups::command::Refusal;
 use fabricast_routing::LayoutError;
@@ -15,7 +15,7 @@ use crate::domain::shares::ShareError;
 use crate::domain::topology::TopologyError;
 use crate::records::keys::RecordsError;
 
-/// Why a write request changes nothing, or may not have been stored.
+/// Reason why a write request changes nothing, or may not have been stored.
 #[derive(Clone, Debug, Error)]
 pub(crate) enum WriteError {
     /// Too many requests wait for the writer.
@@ -95,7 +95,7 @@ impl WriteError {
     }
 }
 
-/// Why a batch was not written.
+/// Reason why a batch was not written.
 #[derive(Debug)]
 pub(crate) enum CommitError {
     /// Another TIC leads.
@@ -143,7 +143,7 @@ impl CommitError {
     }
 }
 
-/// Why a term ends.
+/// Reason why a term ends.
 #[derive(Debug)]
 pub(crate) enum TermEnd {
     /// The store failed; what it holds is known only when it is read again.

@@ -72,7 +72,7 @@ pub(super) enum Heard {
     Complaint,
 }
 
-/// Why nothing is known of the lines of a run.
+/// Reason why nothing is known of the lines of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum CommandError {
     #[error("`{tool}` of iproute2 does not start: {message}")]

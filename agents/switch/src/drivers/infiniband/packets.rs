@@ -44,7 +44,7 @@ impl Packets for RetryingPort {
     }
 }
 
-/// Why a request has no answer.
+/// Reason why a request has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum RequestError {
     #[error("no answer")]

@@ -14,7 +14,7 @@ use thiserror::Error;
 use super::packets::{PacketSender, RequestError};
 use super::reach::lids_that_work;
 
-/// Why a discovery failed.
+/// Reason why a discovery failed.
 #[derive(Debug, Error)]
 pub(super) enum DiscoverError {
     #[error("the local port does not answer")]

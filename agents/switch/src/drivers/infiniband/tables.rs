@@ -20,7 +20,7 @@ pub(super) struct Window {
     pub(super) colors: u16,
 }
 
-/// Why a table was not read or written.
+/// Reason why a table was not read or written.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum TableError {
     #[error("the switch does not answer")]

@@ -31,7 +31,7 @@ pub(super) trait Bytes: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Bytes for T {}
 
-/// Why a connection ended.
+/// Reason why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Closed {
     /// The switch closed it.

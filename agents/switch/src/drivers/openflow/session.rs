@@ -29,7 +29,7 @@ const FEW: usize = 16;
 const EACH_CHANGE: Duration = Duration::from_millis(1);
 const FLAGS: u16 = bundle_flags::ATOMIC | bundle_flags::ORDERED;
 
-/// Why a switch did not take a write.
+/// Reason why a switch did not take a write.
 #[derive(Debug, Error)]
 pub(super) enum WriteError {
     /// The connection ended; the switch may hold any part of the write.

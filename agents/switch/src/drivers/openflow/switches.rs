@@ -23,7 +23,7 @@ use super::watched::Watched;
 use super::ways::Trees;
 use crate::drivers::parts::{failed_links, far_end};
 
-/// Why a switch that connects cannot be used.
+/// Reason why a switch that connects cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Unfit {
     /// It speaks neither 1.3 nor 1.4.

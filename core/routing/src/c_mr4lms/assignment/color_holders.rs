@@ -2,7 +2,7 @@
 
 use crate::c_mr4lms::numbers::EndpointSlot;
 
-/// Which spanning tree holds the color of the round at each slot.
+/// Spanning trees that hold the color of the round, by slot.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ColorHolders {
     by_slot: Vec<u32>, // base + tree in round

@@ -39,7 +39,7 @@ pub(super) enum RootChange {
     Forbidden,
 }
 
-/// Why a group cannot be on a spanning tree.
+/// Reason why a group cannot be on a spanning tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PlaceError {
     /// A member uses the color on another.

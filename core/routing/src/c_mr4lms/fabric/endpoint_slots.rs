@@ -5,7 +5,7 @@ use fabricast_topology::{EndpointId, FatTree, Graph};
 use super::{NONE, dense};
 use crate::c_mr4lms::numbers::EndpointSlot;
 
-/// Which slot every endpoint has.
+/// Slots of all endpoints.
 pub(super) struct EndpointSlots {
     pub(super) bits: u32,
     pub(super) endpoints: Vec<u32>,            // by slot

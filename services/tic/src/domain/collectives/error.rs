@@ -1,4 +1,4 @@
-//! Why a request about collectives is refused.
+//! Reason why a request about collectives is refused.
 
 use fabricast_collectives::Refusal;
 use fabricast_groups::names::{GroupName, NodeName, ProcessName};
@@ -11,7 +11,7 @@ pub(super) const MAX_PROCESSES: usize = 1 << 16;
 /// Most quotas at one time.
 pub(super) const MAX_QUOTAS: usize = 1 << 16;
 
-/// Why a request about collectives is refused.
+/// Reason why a request about collectives is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum CollectiveError {
     #[error("name: collective '{name}' exists and differs")]
