@@ -8,8 +8,10 @@ use super::{Finding, SourceFile};
 const COLUMNS: usize = 100;
 
 /// Words that a documentation comment does not begin with.
-const QUESTION_WORDS: [&str; 9] =
-    ["What", "How", "Whether", "Who", "Whom", "Whose", "Whatever", "Whoever", "Whomever"];
+const QUESTION_WORDS: [&str; 13] = [
+    "What", "How", "Whether", "Who", "Whom", "Whose", "Whatever", "Whoever", "Whomever", "Why",
+    "Where", "When", "Which",
+];
 
 /// Checks one file.
 pub(crate) fn check(file: &SourceFile) -> Vec<Finding> {
@@ -191,6 +193,10 @@ mod tests {
     fn documentation_begins_with_the_thing_itself() {
         let found = complaints("a/src/b.rs", "//! What it does.\n\n/// How.\nfn f() {}\n");
         assert_eq!(found.len(), 2);
+        for word in ["Why", "Where", "When", "Which", "Whom"] {
+            let found = complaints("a/src/b.rs", &format!("/// {word} it is so.\nfn f() {{}}\n"));
+            assert_eq!(found, [format!("1: documentation that begins with {word}")]);
+        }
         let fine = "/// Fields of a join,\n/// What not.\nfn f() {} // Whether\n";
         assert_eq!(complaints("a/src/b.rs", fine), Vec::<String>::new());
         let proto = "// Fields of\n// What\nmessage A {\n  // Whether.\n  bool b = 1;\n}\n";
