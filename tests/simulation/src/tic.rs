@@ -254,12 +254,13 @@ impl LeaderState {
                 out.push((from, Message::Group(gn, for_agent, snapshot)));
             }
             Message::Unreachable(node, incarnation) => {
-                self.watch.reported(now, &(node, incarnation), &self.committed);
+                self.watch.reported(now, &NodeIncarnation { node, incarnation }, &self.committed);
                 self.handle_watch(now, out);
             }
             Message::Status(incarnation, groups) => {
                 let Party::Node(at) = from else { return };
-                self.watch.heard(now, &(name(at), incarnation), UNTOLD);
+                let heard = NodeIncarnation { node: name(at), incarnation };
+                self.watch.heard(now, &heard, UNTOLD);
                 let verdict = self.committed.verdict(&name(at), incarnation, &groups);
                 out.push((from, Message::Verdict(incarnation, verdict)));
             }

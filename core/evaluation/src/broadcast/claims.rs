@@ -112,8 +112,8 @@ fn goal(found: &Found<'_>) -> Vec<Claim> {
     claims
 }
 
-/// Our tables beside a ring, which needs none and takes 1.4 times as long as the optimal scheme, more
-/// than our goal.
+/// Our tables beside a ring, which needs none and takes 1.4 times as long as the optimal scheme:
+/// more than our goal.
 fn against_ring(found: &Found<'_>) -> Vec<Claim> {
     let mut claims = Vec::new();
     let ours = Scheme::ALL.into_iter().filter(|scheme| matches!(scheme, Scheme::Ours { .. }));
