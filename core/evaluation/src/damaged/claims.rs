@@ -7,8 +7,11 @@ use crate::claim::{Claim, Comparison, Published};
 use crate::routing::Way;
 use crate::sample::Sample;
 
+/// Reads a figure of a plan that both engines have.
+type Compared = fn(&PlanFigures) -> f64;
+
 /// Compared figures, with their names.
-const COMPARED: [(&str, fn(&PlanFigures) -> f64); 2] = [
+const COMPARED: [(&str, Compared); 2] = [
     ("max EFI", |one| f64::from(one.metrics.switch_links.max_efi)),
     ("max TFI", |one| f64::from(one.metrics.max_tfi)),
 ];
