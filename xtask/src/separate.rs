@@ -4,6 +4,13 @@ use std::process::Command;
 
 use crate::setup;
 
+/// Brings the loopback device up. Slurm's daemons look for an address that is no loopback: it has
+/// one for documents.
+const SCRIPT: &str = r#"
+ip_in_sbin() { PATH=$PATH:/usr/sbin:/sbin ip "$@"; }
+ip_in_sbin link set lo up && ip_in_sbin address add 192.0.2.1/32 dev lo && exec "$0" "$@"
+"#;
+
 /// A command that runs another one, whose words follow, as root of a network that nobody else is
 /// in; the loopback device is up. For root it is root of the machine, too: a switch that waits for
 /// a processor must run before others.
@@ -13,7 +20,7 @@ pub(crate) fn command() -> Command {
         command.args(["--user", "--map-root-user"]);
     }
     command.args(["--net", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--"]);
-    command.args(["sh", "-c", r#"PATH=$PATH:/usr/sbin:/sbin ip link set lo up && exec "$0" "$@""#]);
+    command.args(["sh", "-c", SCRIPT]);
     command
 }
 
