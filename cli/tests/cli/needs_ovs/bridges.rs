@@ -20,7 +20,6 @@ fn the_demo_counts_what_bridges_carry() {
     assert!(said.contains("7. all programs have ended"), "{said}");
     let said = lab.succeeds("status", &["--brief"]);
     assert!(said.contains("6 of 6 switches connected, 8 of 8 hosts up"), "{said}");
-    reports::stay_at_their_switch(&lab);
 
     // Packets to one host have no way until they are given one.
     lab.succeeds("unicast", &[]);
