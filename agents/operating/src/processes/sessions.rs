@@ -128,7 +128,7 @@ impl Table {
     fn takes_out(&self, ending: &Session, process: &ProcessId, group: &GroupName) -> bool {
         let may_use = |session: &Session| session.owner.caller.owns_group(group.as_str());
         let attached = self.attached(process).filter(|other| other.number != ending.number);
-        // What a process has joined ends with it, also if its name is reserved for its successor.
+        // Memberships of a process end with it, also if its name is reserved for its successor.
         let reserving = self
             .reserving(process)
             .filter(|other| *process != ending.process && !other.is_ending());
