@@ -152,7 +152,7 @@ fn check(allocator: &Allocator, settings: &Settings) {
     for switch in graph.switches() {
         check_budget(allocator, &state, switch, settings.entries);
         for port in graph.ports(switch) {
-            // The fabric computes its tables anew for the ports of changed parts only.
+            // Its liveness is kept, and computed anew for the ports of changed parts only.
             let is_live = fabric.faults().port_is_live(graph, port);
             assert_eq!(fabric.is_live(port), is_live, "{port:?}");
         }
