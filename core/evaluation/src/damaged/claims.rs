@@ -31,12 +31,12 @@ pub(super) fn claims(
     let rows = others.flat_map(|(way, ours)| {
         COMPARED.map(|(name, figure)| {
             let sample = |plans: &[PlanFigures]| sample(damage, plans, figure);
-            let (most, least) = (sample(ours), sample(theirs));
+            let (own, of_mr4lms) = (sample(ours), sample(theirs));
             let label = way.label();
             let place = format!("{} {}, {damage} absent", case.name, case.pattern);
             let what = format!("{name}, {label} over mr4lms, {place}");
             let published = Published::at_most("at most 2, our goal", 2.0);
-            let ratio = most.with(&least, |ours, theirs| ours / theirs.max(1.0));
+            let ratio = own.with(&of_mr4lms, |ours, theirs| ours / theirs.max(1.0));
             let of = |figure: &Sample, plans: &[PlanFigures]| {
                 let unrouted = sample_of_unrouted(damage, plans).mean();
                 format!("{:.1} and leaves {unrouted:.1} groups unrouted", figure.mean())
@@ -44,8 +44,8 @@ pub(super) fn claims(
             Comparison::new(what, "ours", published, ratio).printed("x", 2).because(format!(
                 "{}: {label} has a {name} of {}, mr4lms one of {} ({place})",
                 cause(way.engine),
-                of(&most, ours),
-                of(&least, theirs)
+                of(&own, ours),
+                of(&of_mr4lms, theirs)
             ))
         })
     });
