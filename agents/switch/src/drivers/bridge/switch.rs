@@ -255,7 +255,7 @@ impl BridgeSwitch {
         }
         let ranges = self.addresses.ranges();
         if look.alias.ranges != ranges {
-            self.leave(&look.alias.ranges).await?;
+            self.remove_former(&look.alias.ranges).await?;
             look.alias.ranges = ranges;
             self.keep_alias(&look.alias).await?; // before any entry of these ranges is written
         }
@@ -266,7 +266,7 @@ impl BridgeSwitch {
     /// them.
     ///
     /// - `former`: ranges that were ours.
-    async fn leave(&self, former: &[AddressRange]) -> Result<(), Problem> {
+    async fn remove_former(&self, former: &[AddressRange]) -> Result<(), Problem> {
         if former.is_empty() {
             return Ok(());
         }
@@ -479,6 +479,8 @@ impl BridgeSwitch {
         Ok(found)
     }
 
+    /// Reads the entries of some addresses.
+    ///
     /// - `is_ours`: true for the addresses whose entries matter.
     async fn read_entries(
         &self,
