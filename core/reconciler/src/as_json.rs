@@ -1,4 +1,5 @@
-//! Values of types that only formats with names can hold, as JSON text: `serde(with = "as_json")`.
+//! Values as JSON text, in the attribute `serde(with = "crate::as_json")`: recordings are in
+//! postcard, which cannot read types that need a self-describing format.
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::ser::Error as _;

@@ -78,9 +78,10 @@ pub struct ExplainedTree {
 /// A group on the same tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sharer {
-    /// Group that is explained.
+    /// MGID of that group, which is another one than the explained group.
     pub mgid: Mgid,
-    /// Reason; none if no chain of common links leads to it: no entry was left for it.
+    /// Last step of a shortest chain of common links to it; none if no chain leads there: no entry
+    /// was left for the group.
     pub why: Option<Step>,
 }
 

@@ -31,7 +31,7 @@ struct Way {
 
 const NO_WAY: Way = Way { search: 0, settled: false, cost: (0, 0, PortId(0)) };
 
-/// Terms of the search.
+/// Root, color and limits of the search for a tree.
 #[derive(Clone, Copy)]
 pub(super) struct SearchTerms<'a> {
     pub(super) color: u16,

@@ -51,7 +51,7 @@ struct UpLink {
     next_down: u32,
 }
 
-/// Terms that a tree has to meet.
+/// Root of a tree, and limits of the search for it.
 #[derive(Clone, Copy)]
 pub(super) struct LightTreeTerms<'a> {
     pub(super) root: SwitchId,

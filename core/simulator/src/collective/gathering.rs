@@ -1,5 +1,4 @@
-//! Meeting of groups and adapters: what each adapter of a group has heard of the operation under
-//! way.
+//! State of each adapter of a group: what it has heard of the operation under way.
 
 use std::ops::{Index, IndexMut};
 
