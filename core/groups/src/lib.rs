@@ -25,6 +25,7 @@ pub mod directory;
 mod duplicates;
 mod fetches;
 pub mod flaps;
+mod hex;
 pub mod hints;
 pub mod ids;
 pub mod job;

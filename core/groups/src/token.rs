@@ -11,6 +11,8 @@ use smol_str::SmolStr;
 use subtle::ConstantTimeEq;
 use thiserror::Error;
 
+use crate::hex;
+
 /// Fewest characters of a token: 128 bits as hexadecimal digits have 32.
 pub const MIN_TOKEN_CHARS: usize = 16;
 /// Most characters of a token.
@@ -83,7 +85,7 @@ impl fmt::Debug for TokenHash {
 
 impl From<TokenHash> for String {
     fn from(hash: TokenHash) -> Self {
-        hash.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(&hash.0)
     }
 }
 
@@ -91,14 +93,7 @@ impl TryFrom<String> for TokenHash {
     type Error = HashError;
 
     fn try_from(text: String) -> Result<Self, HashError> {
-        let mut hash = [0; 32];
-        if text.len() != 2 * hash.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(HashError);
-        }
-        for (byte, at) in hash.iter_mut().zip((0..).step_by(2)) {
-            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| HashError)?;
-        }
-        Ok(Self(hash))
+        hex::decode(&text).map(Self).ok_or(HashError)
     }
 }
 

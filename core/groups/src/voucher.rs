@@ -21,6 +21,7 @@ use sha2::{Digest, Sha256};
 use siphasher::sip::SipHasher24;
 use thiserror::Error;
 
+use crate::hex;
 use crate::ids::{Epoch, Gn, Incarnation, Pn, Revision};
 use crate::names::{Address, EndpointName, GroupName, NodeName, ProcessName};
 
@@ -188,7 +189,7 @@ impl fmt::Debug for VoucherKey {
 
 impl From<VoucherKey> for String {
     fn from(key: VoucherKey) -> Self {
-        key.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(&key.0)
     }
 }
 
@@ -196,14 +197,7 @@ impl TryFrom<String> for VoucherKey {
     type Error = VoucherKeyError;
 
     fn try_from(text: String) -> Result<Self, VoucherKeyError> {
-        let mut key = [0; VOUCHER_KEY_BYTES];
-        if text.len() != 2 * key.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(VoucherKeyError);
-        }
-        for (byte, at) in key.iter_mut().zip((0..).step_by(2)) {
-            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| VoucherKeyError)?;
-        }
-        Ok(Self(key))
+        hex::decode(&text).map(Self).ok_or(VoucherKeyError)
     }
 }
 
