@@ -276,7 +276,9 @@ impl<'a> Draft<'a> {
         let Some(tenant) = name.tenant() else { return Ok(()) };
         let of = |counts: &BTreeMap<String, usize>| counts.get(tenant).copied().unwrap_or(0);
         let own = of(&self.base.tenant_groups) + of(&self.new_of_tenant);
-        check_limit("groups of the tenant", own + 1, most - groups)
+        // Half of what the others do not have.
+        let share = (most - groups + own).div_ceil(2);
+        check_limit("groups of the tenant", own + 1, share)
     }
 
     fn check_new_mgid(&self, mgid: Mgid) -> Result<Mgid, Refusal> {

@@ -512,7 +512,7 @@ fn a_tenant_has_as_many_groups_as_are_left_for_others() {
     };
     assert_eq!(["acme/", "rival/", "third/"].map(|tenant| fill(&mut tic, tenant)), [6, 3, 2]);
     let refused = tic.run(&join("more", "acme/more", 0, "p")).unwrap_err();
-    let of_tenant = Refusal::LimitReached { what: "groups of the tenant", wanted: 7, limit: 1 };
+    let of_tenant = Refusal::LimitReached { what: "groups of the tenant", wanted: 7, limit: 4 };
     assert_eq!(refused, of_tenant);
     assert_eq!(fill(&mut tic, "open"), 1);
     tic.run(&leave("leave", "acme/0", 0, "p")).unwrap();
