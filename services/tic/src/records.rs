@@ -70,6 +70,16 @@ struct State {
     watchers: Mutex<Watchers>,
 }
 
+impl State {
+    /// Tells watchers what trees have to avoid now.
+    fn publish_failed(&mut self, graph: &Graph) {
+        let Self { directory, failed, watchers } = self;
+        let revision = directory.revision().0;
+        let changes = || vec![wrap(Kind::FailedElements(failed.to_wire(graph)))];
+        watchers.get_mut().publish(revision, revision, &[], changes);
+    }
+}
+
 /// The effects of a commit beside those on watchers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Affected {
@@ -251,13 +261,10 @@ impl Records {
     /// Forgets the list of one reporter. Returns the number of parts that are still down.
     pub(crate) fn remove_reporter(&self, reporter: &str) -> usize {
         let mut guard = self.state.write();
-        let State { directory, failed, watchers } = &mut *guard;
-        if failed.remove(&self.graph, reporter) {
-            let (revision, list) = (directory.revision().0, failed.to_wire(&self.graph));
-            let change = || vec![wrap(Kind::FailedElements(list))];
-            watchers.get_mut().publish(revision, revision, &[], change);
+        if guard.failed.remove(&self.graph, reporter) {
+            guard.publish_failed(&self.graph);
         }
-        failed.count()
+        guard.failed.count()
     }
 
     /// The drained links, each with whether it is used, as there is no other way.
@@ -275,11 +282,8 @@ impl Records {
     /// Replaces the drained links.
     pub(crate) fn set_drained(&self, links: BTreeSet<ElementKey>) {
         let mut guard = self.state.write();
-        let State { directory, failed, watchers } = &mut *guard;
-        if failed.set_drained(&self.graph, links) {
-            let (revision, list) = (directory.revision().0, failed.to_wire(&self.graph));
-            let change = || vec![wrap(Kind::FailedElements(list))];
-            watchers.get_mut().publish(revision, revision, &[], change);
+        if guard.failed.set_drained(&self.graph, links) {
+            guard.publish_failed(&self.graph);
         }
     }
 
@@ -291,13 +295,11 @@ impl Records {
         elements: BTreeSet<ElementKey>,
     ) -> Result<(usize, CutOff), TooManyReporters> {
         let mut guard = self.state.write();
-        let State { directory, failed, watchers } = &mut *guard;
-        let (new, changed) = failed.report(&self.graph, reporter, elements)?;
+        let (new, changed) = guard.failed.report(&self.graph, reporter, elements)?;
         if changed {
-            let (revision, list) = (directory.revision().0, failed.to_wire(&self.graph));
-            let change = || vec![wrap(Kind::FailedElements(list))];
-            watchers.get_mut().publish(revision, revision, &[], change);
+            guard.publish_failed(&self.graph);
         }
+        let State { directory, failed, .. } = &*guard;
         Ok((failed.count(), self.nodes_hit(directory, failed, &new)))
     }
 }
