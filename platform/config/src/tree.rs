@@ -114,7 +114,7 @@ impl<'a> Tree<'a> {
         node != ROOT && take_out_of(self.root.get_mut(), node)
     }
 
-    /// Place where every field was given.
+    /// Each field that was given, with its place.
     pub(crate) fn locations(&self) -> impl Iterator<Item = (String, Location)> {
         self.nodes.iter().map(|node| (node.path.clone(), node.location.clone()))
     }

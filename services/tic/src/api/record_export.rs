@@ -128,13 +128,13 @@ impl OpenCopy {
 
 /// Drops a copy of which nothing is taken in time.
 async fn give_up(copy: Weak<Mutex<Option<OpenCopy>>>) {
-    while let Some(due) = due(&copy) {
+    while let Some(due) = give_up_if_due(&copy) {
         sleep_until(due).await;
     }
 }
 
-/// The time at which a copy is given up; `None` if it has ended, or is given up now.
-fn due(copy: &Weak<Mutex<Option<OpenCopy>>>) -> Option<Instant> {
+/// Drops a copy whose time is over. Returns the time at which to look again; `None` if it has ended.
+fn give_up_if_due(copy: &Weak<Mutex<Option<OpenCopy>>>) -> Option<Instant> {
     let copy = copy.upgrade()?;
     let mut held = copy.lock();
     let due = held.as_ref()?.taken + CHUNK_TIMEOUT;

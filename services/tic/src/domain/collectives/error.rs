@@ -1,4 +1,4 @@
-//! Reason why a request about collectives is refused.
+//! Reasons why requests about collectives are refused.
 
 use fabricast_collectives::Refusal;
 use fabricast_groups::names::{GroupName, NodeName, ProcessName};
