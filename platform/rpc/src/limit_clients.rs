@@ -52,7 +52,7 @@ impl Middleware for LimitClients {
                 cost.charge_call();
                 usage.pace().await;
                 let is_unary = is_unary(request.uri().path());
-                // The end of the request waits, too, but keeps one of the calls of all clients.
+                // The end of the request waits for room, too, but its call is in progress then.
                 if is_unary && let Err(refused) = usage.room_for_answer().await {
                     return Ok(refused.into_http());
                 }

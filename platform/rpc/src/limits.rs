@@ -74,7 +74,8 @@ impl Limits {
     }
 
     /// The limits of one client. A user has those of [`CLIENTS_OF_USER`] clients, but the processor
-    /// time of one, and of all connections and bytes no more than half if one may not have more.
+    /// time of one, and at most half of all connections and bytes, or what one client may have if
+    /// that is more.
     pub(crate) fn of_client(self, client: &Client) -> Self {
         let weight = client.weight();
         if weight == 1 {

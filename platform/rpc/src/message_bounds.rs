@@ -58,7 +58,7 @@ pub(crate) fn is_unary(path: &str) -> bool {
 /// As [`Scanner::read`].
 pub(crate) fn charged_bytes(message: &str, bytes: &[u8]) -> Result<usize, Status> {
     let Some(message) = MESSAGES.indexes.get(message) else { return Ok(bytes.len()) };
-    let mut scanner = Scanner::new(&MESSAGES, *message, Bounds::of_part());
+    let mut scanner = Scanner::new(&MESSAGES, *message, Bounds::of_unframed());
     scanner.begin_unframed(bytes.len())?;
     scanner.read(bytes)?;
     Ok(scanner.held())

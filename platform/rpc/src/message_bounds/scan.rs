@@ -80,7 +80,7 @@ impl Bounds {
     }
 
     /// The bounds of a message of any length that is no request.
-    pub(super) fn of_part() -> Self {
+    pub(super) fn of_unframed() -> Self {
         Self { factor: FACTOR, proportional: usize::MAX, count: usize::MAX, length: usize::MAX }
     }
 
