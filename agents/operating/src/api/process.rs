@@ -466,11 +466,11 @@ impl ProcessService for ProcessServer {
         request: Request<v1::SendMessageRequest>,
     ) -> Result<Response<v1::SendMessageResponse>, Status> {
         let call = self.session(&request, request.get_ref().session)?;
-        let memory = CallMemory::of(request.extensions());
+        let call_memory = CallMemory::of(request.extensions());
         let request = request.into_inner();
         let handle = self.open_member(&call.session, &request.group)?;
         let shared = call.session.read_shared("shared_payload", request.shared_payload)?;
-        memory.charge(shared.as_ref().map_or(0, Vec::len))?;
+        call_memory.charge(shared.as_ref().map_or(0, Vec::len))?;
         if shared.is_some() && !request.payload.is_empty() {
             let what = "shared_payload: payload is given, too";
             return Err(SharingError::range_invalid("shared_payload", what).into());
@@ -487,7 +487,7 @@ impl ProcessService for ProcessServer {
         request: Request<v1::RunOperationRequest>,
     ) -> Result<Response<v1::RunOperationResponse>, Status> {
         let call = self.session(&request, request.get_ref().session)?;
-        let memory = CallMemory::of(request.extensions());
+        let call_memory = CallMemory::of(request.extensions());
         let request = request.into_inner();
         let handle = self.open_member(&call.session, &request.group)?;
         let shared = call.session.read_shared("shared_operation", request.shared_operation)?;
@@ -497,7 +497,7 @@ impl ProcessService for ProcessServer {
                 let what = "shared_operation: operation is given, too";
                 return Err(SharingError::range_invalid("shared_operation", what).into());
             }
-            (Some(bytes), None) => Some(decode_shared(&memory, &bytes)?),
+            (Some(bytes), None) => Some(decode_shared(&call_memory, &bytes)?),
         };
         let (operation, terms) = decode_operation(wire)?;
         let memory = call.session.shared();

@@ -77,8 +77,11 @@ struct Inner {
 
 #[derive(Debug)]
 struct Table {
+    /// Sessions by their number.
     sessions: BTreeMap<u64, Arc<Session>>,
+    /// Sessions of each user.
     shares: UserShares,
+    /// Number of the session in which a process is attached.
     numbers: BTreeMap<ProcessId, u64>,
     reservations: Reservations,
     /// Names that the sessions of each user reserve.
@@ -244,7 +247,7 @@ impl Sessions {
     /// - `owner`: the caller.
     pub(crate) fn call(&self, number: u64, owner: &Owner) -> Result<Call, SessionError> {
         let table = self.0.table.lock();
-        let session = table.sessions.get(&number).filter(|session| !session.over.is_cancelled());
+        let session = table.sessions.get(&number).filter(|session| !session.is_ending());
         let session = session.ok_or(SessionError::Unknown)?;
         if session.owner != *owner {
             return Err(SessionError::NotYours);
