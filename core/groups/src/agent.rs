@@ -14,10 +14,10 @@
 //! - GA-1: after a snapshot the member table is the TIC's at that revision, plus members that
 //!   registered with a later join (G2). They take nobody's rank, and the TIC is asked for them
 //!   after a report timeout.
-//! - GA-3: a member that no snapshot has had is added only with a voucher of the TIC for its join,
-//!   the epoch and this life of the node; without one the TIC is asked.
 //! - GA-2: the pending output is at most one position per member, and one probe, one report and one
 //!   refresh per node or group.
+//! - GA-3: a member that no snapshot has had is added only with a voucher of the TIC for its join,
+//!   the epoch and this life of the node; without one the TIC is asked.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
