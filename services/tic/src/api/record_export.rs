@@ -133,7 +133,8 @@ async fn give_up(copy: Weak<Mutex<Option<OpenCopy>>>) {
     }
 }
 
-/// Drops a copy whose time is over. Returns the time at which to look again; `None` if it has ended.
+/// Drops a copy whose time is over. Returns the time at which to look again; `None` if it has
+/// ended.
 fn give_up_if_due(copy: &Weak<Mutex<Option<OpenCopy>>>) -> Option<Instant> {
     let copy = copy.upgrade()?;
     let mut held = copy.lock();
