@@ -1,10 +1,11 @@
 //! `ProcessService`: the calls of processes of this machine, at a Unix domain socket.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use fabricast_group::{Changes, changes};
 use fabricast_groups::names::{GroupName, NodeName, ProcessName};
-use fabricast_groups::operating::Oa;
+use fabricast_groups::operating::{Oa, Phase};
 use fabricast_groups::record::MemberRecord;
 use fabricast_messages::{MemberId, Mode};
 use fabricast_proto::v1;
@@ -145,7 +146,7 @@ impl ProcessServer {
 }
 
 /// Joins processes in order. The state machines join node by node, so one batch ends where the
-/// nodes stop ascending.
+/// nodes stop ascending, and after a node whose joins wait until the TIC has admitted it.
 async fn join_in_order(
     agent: &Agent,
     session: &Session,
@@ -153,7 +154,14 @@ async fn join_in_order(
     processes: &[ProcessId],
 ) -> Result<Vec<v1::Membership>, Status> {
     let mut memberships = Vec::with_capacity(processes.len());
-    for run in processes.chunk_by(|before, after| before.node <= after.node) {
+    let nodes = &agent.runtime.nodes;
+    let is_up = |node: &NodeName| nodes.read(node, Oa::phase) == Some(Phase::Up);
+    let goes_on = |before: &ProcessId, after: &ProcessId| match before.node.cmp(&after.node) {
+        Ordering::Less => is_up(&before.node),
+        Ordering::Equal => true,
+        Ordering::Greater => false,
+    };
+    for run in processes.chunk_by(goes_on) {
         let join = |process| join_request(session, process, group.to_owned());
         let joins = run.iter().map(join).collect();
         for end in join_all(agent, joins).await? {
