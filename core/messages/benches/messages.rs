@@ -35,7 +35,7 @@ fn placed(count: u32) -> MessageLayer {
             Place {
                 gn: GN,
                 pn: *pn,
-                life: Revision(1),
+                joined: Revision(1),
                 tree,
                 parent: at.parent.map(neighbor),
                 children: at.children.into_iter().map(neighbor).collect(),

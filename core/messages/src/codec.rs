@@ -55,14 +55,14 @@ impl Body {
         let mut out = Writer::default();
         match self {
             Self::Hello(hello) => {
-                out.byte(0).long(hello.life.0).flag(hello.reply).flag(hello.hears);
+                out.byte(0).long(hello.joined.0).flag(hello.reply).flag(hello.hears);
                 out.long(hello.round).long(hello.decided);
             }
             Self::Roster(change) => {
                 out.byte(1).flag(change.whole).count(change.gone.len());
                 change.gone.iter().for_each(|pn| _ = out.pn(*pn));
                 out.count(change.here.len());
-                change.here.iter().for_each(|(pn, life)| _ = out.pn(*pn).long(life.0));
+                change.here.iter().for_each(|(pn, joined)| _ = out.pn(*pn).long(joined.0));
             }
             Self::Floor { source, floor } => _ = out.byte(2).source(*source).long(*floor),
             Self::Part(part) => _ = out.byte(3).part(part),
@@ -95,7 +95,7 @@ impl Body {
         let mut from = Reader::new(bytes);
         let body = match from.byte()? {
             0 => Self::Hello(Hello {
-                life: Revision(from.long()?),
+                joined: Revision(from.long()?),
                 reply: from.flag()?,
                 hears: from.flag()?,
                 round: from.long()?,

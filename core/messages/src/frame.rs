@@ -79,13 +79,13 @@ pub struct Announcement {
     pub pieces: u32,
 }
 
-/// A source of messages: a member in one life.
+/// A source of messages: a member, by rank and join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Source {
     /// Rank of the member.
     pub pn: Pn,
     /// Revision of its join.
-    pub life: JoinRevision,
+    pub joined: JoinRevision,
 }
 
 /// A message, or a piece of one that is too long for a packet.
@@ -201,7 +201,7 @@ pub struct Ack {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Revision of the sender's join.
-    pub life: JoinRevision,
+    pub joined: JoinRevision,
     /// True if the receiver shall say hello, too.
     pub reply: bool,
     /// True if the multicast connection reaches the sender, as far as it knows.
@@ -219,7 +219,7 @@ pub struct RosterChange {
     pub whole: bool,
     /// Ranks that no longer take part.
     pub gone: Vec<Pn>,
-    /// Ranks that take part, with their lives.
+    /// Ranks that take part, with their joins.
     pub here: Vec<(Pn, JoinRevision)>,
 }
 
@@ -236,7 +236,7 @@ pub struct Report {
     pub other: Option<String>,
     /// Members that contributed.
     pub included: BTreeSet<Pn>,
-    /// Newest of their lives.
+    /// Newest of their joins.
     pub newest: JoinRevision,
     /// Members that took part when these called.
     pub expected: Arc<BTreeSet<Pn>>,

@@ -51,7 +51,7 @@ const HELLOS_AT_ONCE: u8 = 4;
 pub(crate) struct MemberEndpoint {
     gn: Gn,
     pn: Pn,
-    life: JoinRevision,
+    joined: JoinRevision,
     limits: Limits,
     node: NodeName,
     tree: TreeShape,
@@ -85,7 +85,7 @@ struct Neighbor {
     hello_at: Moment,
     heard_hellos: u8, // that ask for a reply, since `heard_since`
     heard_since: Moment,
-    life: Option<JoinRevision>,
+    joined: Option<JoinRevision>,
     hears: bool,                      // multicast reaches its node
     side: BTreeMap<Pn, JoinRevision>, // who takes part on its side
     knowledge: Knowledge,             // of `side`
@@ -101,7 +101,7 @@ impl Neighbor {
             hello_at: Moment(0),
             heard_hellos: 0,
             heard_since: Moment(0),
-            life: None,
+            joined: None,
             hears: false,
             side: BTreeMap::new(),
             knowledge: Knowledge::Presumed,
@@ -149,7 +149,7 @@ impl MemberEndpoint {
         Self {
             gn: place.gn,
             pn: place.pn,
-            life: place.life,
+            joined: place.joined,
             limits,
             node,
             tree: place.tree,
@@ -175,8 +175,8 @@ impl MemberEndpoint {
         }
     }
 
-    pub(crate) fn life(&self) -> JoinRevision {
-        self.life
+    pub(crate) fn joined(&self) -> JoinRevision {
+        self.joined
     }
 
     pub(crate) fn is_active(&self) -> bool {
@@ -283,7 +283,7 @@ impl MemberEndpoint {
     pub(crate) fn open(&mut self, now: Moment) {
         self.activate(now);
         self.participation = self.participation.next(ParticipationEvent::Open);
-        let here = vec![(self.pn, self.life)];
+        let here = vec![(self.pn, self.joined)];
         self.change_roster(now, None, RosterChange { whole: false, gone: Vec::new(), here });
         self.send_own_floor();
         self.settle(now);

@@ -69,11 +69,11 @@ impl MessageLayer {
         }
     }
 
-    /// Sets or changes a member's place in its tree. A place with another life is that of another
-    /// member.
+    /// Sets or changes a member's place in its tree. A place with another join revision is
+    /// that of another member.
     pub fn place(&mut self, now: Moment, place: Place) {
         let key = MemberId { gn: place.gn, pn: place.pn };
-        if self.endpoints.get(&key).is_some_and(|endpoint| endpoint.life() != place.life) {
+        if self.endpoints.get(&key).is_some_and(|endpoint| endpoint.joined() != place.joined) {
             self.remove(now, key.gn, key.pn);
         }
         let (node, limits) = (self.node.clone(), self.limits);
@@ -179,12 +179,12 @@ impl MessageLayer {
         }
     }
 
-    /// Returns the ranks that take part in a group, with their lives, as a member of this node
+    /// Returns the ranks that take part in a group, with their joins, as a member of this node
     /// knows them; `None` if the member does not take part itself.
     pub fn roster(&self, gn: Gn, pn: Pn) -> Option<BTreeMap<Pn, JoinRevision>> {
         let endpoint =
             self.endpoints.get(&MemberId { gn, pn }).filter(|endpoint| endpoint.is_open())?;
-        Some(endpoint.roster().lives())
+        Some(endpoint.roster().joins())
     }
 
     /// Sends a message; a reliable one ends with [`Output::Acknowledged`].

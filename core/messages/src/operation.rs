@@ -211,7 +211,7 @@ pub struct Outcome {
     pub number: u64,
     /// Members that contributed.
     pub participants: BTreeSet<Pn>,
-    /// Newest of their lives: for a member with a newer one it is a predecessor's outcome.
+    /// Newest of their joins: for a member with a newer one it is a predecessor's outcome.
     pub newest: JoinRevision,
     /// Result of the operation.
     pub verdict: Result<Gathered, OperationError>,

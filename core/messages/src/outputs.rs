@@ -80,8 +80,8 @@ pub struct Place {
     /// Rank of the member.
     pub pn: Pn,
     /// Revision of its join.
-    pub life: JoinRevision,
-    /// Shape of the tree; the same for all members, as long as the group lives.
+    pub joined: JoinRevision,
+    /// Shape of the tree; the same for all members, as long as the group exists.
     pub tree: TreeShape,
     /// Neighbour towards the root; `None` at the root.
     pub parent: Option<PlaceNeighbor>,

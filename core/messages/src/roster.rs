@@ -36,9 +36,9 @@ impl Roster {
                 self.departures.push_back(Departure { pn: *pn, since, until: self.version });
             }
         }
-        for (pn, life) in &change.here {
+        for (pn, joined) in &change.here {
             self.version += 1;
-            self.members.insert(*pn, (*life, self.version));
+            self.members.insert(*pn, (*joined, self.version));
         }
         while self.departures.len() > DEPARTURES {
             self.departures.pop_front();
@@ -49,13 +49,13 @@ impl Roster {
         self.version != before
     }
 
-    /// Returns a member's life if it takes part.
-    pub(crate) fn life(&self, pn: Pn) -> Option<JoinRevision> {
-        self.members.get(&pn).map(|(life, _)| *life)
+    /// Returns the revision of a member's join if it takes part.
+    pub(crate) fn joined(&self, pn: Pn) -> Option<JoinRevision> {
+        self.members.get(&pn).map(|(joined, _)| *joined)
     }
 
-    pub(crate) fn lives(&self) -> BTreeMap<Pn, JoinRevision> {
-        self.members.iter().map(|(pn, (life, _))| (*pn, *life)).collect()
+    pub(crate) fn joins(&self) -> BTreeMap<Pn, JoinRevision> {
+        self.members.iter().map(|(pn, (joined, _))| (*pn, *joined)).collect()
     }
 
     /// Returns the ranks that take part; cheap while they stay the same.
@@ -94,7 +94,7 @@ mod tests {
         RosterChange {
             whole: false,
             gone: gone.iter().copied().map(Pn).collect(),
-            here: here.iter().map(|(pn, life)| (Pn(*pn), Revision(*life))).collect(),
+            here: here.iter().map(|(pn, joined)| (Pn(*pn), Revision(*joined))).collect(),
         }
     }
 
@@ -108,7 +108,7 @@ mod tests {
         assert!(roster.apply(&change(&[2], &[])));
         assert_eq!(roster.gone_since(early), [Pn(1), Pn(2)]);
         assert_eq!(roster.gone_since(late), [Pn(2)]);
-        assert_eq!(roster.life(Pn(1)), Some(Revision(9)));
+        assert_eq!(roster.joined(Pn(1)), Some(Revision(9)));
         assert!(!roster.apply(&change(&[7], &[])), "it was not a member");
         roster.forget(Some(late));
         assert_eq!(roster.gone_since(early), [Pn(2)], "the first is forgotten");

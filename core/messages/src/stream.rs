@@ -19,7 +19,7 @@ const AHEAD: u64 = 8;
 /// The parts of one source.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
-    pub(crate) life: JoinRevision,
+    pub(crate) joined: JoinRevision,
     pub(crate) base: u64,
     pub(crate) have: u64,
     pub(crate) taken: u64,
@@ -46,9 +46,9 @@ pub(crate) struct Reach {
 }
 
 impl Stream {
-    pub(crate) fn new(life: JoinRevision) -> Self {
+    pub(crate) fn new(joined: JoinRevision) -> Self {
         Self {
-            life,
+            joined,
             base: 0,
             have: 0,
             taken: 0,
@@ -195,7 +195,7 @@ mod tests {
     use crate::frame::Source;
 
     fn part(number: u64, first: bool, last: bool) -> Arc<Part> {
-        let source = Source { pn: Pn(1), life: Revision(1) };
+        let source = Source { pn: Pn(1), joined: Revision(1) };
         let payload = vec![u8::try_from(number).unwrap()];
         Arc::new(Part { source, number, floor: 0, first, last, payload })
     }

@@ -109,7 +109,7 @@ pub enum Wide {
 pub struct Run {
     /// Number of the tree.
     pub tree: u32,
-    /// Number of the run, a digest of the operation and of the members and lives that take part:
+    /// Number of the run, a digest of the operation and of the members and joins that take part:
     /// different runs on the tree have different numbers.
     pub sequence: u64,
     /// Kind of the run.
@@ -124,7 +124,7 @@ pub(crate) struct RunContext<'a> {
     /// Number of the operation.
     pub(crate) number: u64,
     /// The members that take part.
-    pub(crate) lives: &'a BTreeMap<Pn, JoinRevision>,
+    pub(crate) joins: &'a BTreeMap<Pn, JoinRevision>,
     pub(crate) terms: Terms,
 }
 
@@ -147,9 +147,9 @@ impl Offer {
         operation: &Operation,
         context: &RunContext<'_>,
     ) -> Option<Run> {
-        let lives = context.lives;
-        let rank = |pn: Pn| lives.keys().position(|one| *one == pn);
-        if lives.len() != self.processes || lives.len() < 2 || rank(pn) != Some(self.process) {
+        let joins = context.joins;
+        let rank = |pn: Pn| joins.keys().position(|one| *one == pn);
+        if joins.len() != self.processes || joins.len() < 2 || rank(pn) != Some(self.process) {
             return None;
         }
         let (work, numbers, kind) = match operation {
@@ -174,8 +174,8 @@ impl Offer {
         let Terms { on_failure, segment } = context.terms;
         let kind = kind * 2 + u64::from(on_failure == OnFailure::Survivors);
         let segment = u64::from(segment.number) << 32 | u64::from(segment.cut);
-        let lives = lives.iter().flat_map(|(pn, life)| [u64::from(pn.0), life.0]);
-        let sequence = digest([context.number, kind, segment].into_iter().chain(lives));
+        let joins = joins.iter().flat_map(|(pn, joined)| [u64::from(pn.0), joined.0]);
+        let sequence = digest([context.number, kind, segment].into_iter().chain(joins));
         Some(Run { tree: self.tree, sequence, work, numbers })
     }
 }
@@ -283,9 +283,9 @@ mod tests {
         }
     }
 
-    fn run(operation: &Operation, lives: &[(u32, u64)]) -> Option<Run> {
-        let lives = lives.iter().map(|(pn, life)| (Pn(*pn), Revision(*life))).collect();
-        let context = RunContext { number: 9, lives: &lives, terms: OnFailure::Fail.into() };
+    fn run(operation: &Operation, joins: &[(u32, u64)]) -> Option<Run> {
+        let joins = joins.iter().map(|(pn, joined)| (Pn(*pn), Revision(*joined))).collect();
+        let context = RunContext { number: 9, joins: &joins, terms: OnFailure::Fail.into() };
         offer().run(Pn(5), operation, &context)
     }
 
@@ -299,8 +299,8 @@ mod tests {
     fn a_run_needs_the_processes_of_the_tree_and_values_that_fit() {
         let fits = run(&sum(Values::I32(vec![-1, 2, 3])), &BOTH).unwrap();
         assert_eq!((fits.tree, fits.numbers), (3, Some(Wide::Signed(vec![-1, 2, 3]))));
-        for lives in [&BOTH[1..], &[(5, 7), (6, 1)], &[(1, 1), (2, 1), (5, 7)]] {
-            assert_eq!(run(&Operation::Barrier, lives), None, "{lives:?}");
+        for joins in [&BOTH[1..], &[(5, 7), (6, 1)], &[(1, 1), (2, 1), (5, 7)]] {
+            assert_eq!(run(&Operation::Barrier, joins), None, "{joins:?}");
         }
         assert_eq!(run(&sum(Values::I32(vec![0; 4])), &BOTH), None, "too long");
         assert_eq!(run(&sum(Values::F64(vec![0.5])), &BOTH), None, "their order matters");
@@ -309,9 +309,9 @@ mod tests {
 
     #[test]
     fn runs_of_other_members_or_other_operations_have_other_numbers() {
-        let sequence = |operation: &Operation, lives: &[_]| run(operation, lives).unwrap().sequence;
+        let sequence = |operation: &Operation, joins: &[_]| run(operation, joins).unwrap().sequence;
         let first = sequence(&Operation::Barrier, &BOTH);
-        assert_ne!(first, sequence(&Operation::Barrier, &[(2, 8), (5, 7)]), "another life");
+        assert_ne!(first, sequence(&Operation::Barrier, &[(2, 8), (5, 7)]), "another join");
         let narrow = sequence(&sum(Values::I32(vec![1])), &BOTH);
         assert_ne!(narrow, sequence(&sum(Values::I64(vec![1])), &BOTH), "another type");
     }

@@ -309,9 +309,9 @@ pub(crate) fn made(target: &str) -> Vec<Vec<u8>> {
 }
 
 fn frames() -> Vec<Body> {
-    let (pn, life) = (Pn(3), Revision(9));
-    let hello = Hello { life, reply: true, hears: false, round: 7, decided: 6 };
-    let roster = RosterChange { whole: true, gone: vec![pn], here: vec![(Pn(4), life)] };
+    let (pn, joined) = (Pn(3), Revision(9));
+    let hello = Hello { joined, reply: true, hears: false, round: 7, decided: 6 };
+    let roster = RosterChange { whole: true, gone: vec![pn], here: vec![(Pn(4), joined)] };
     vec![
         Body::Hello(hello),
         Body::Roster(roster),

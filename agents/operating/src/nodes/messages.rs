@@ -52,7 +52,7 @@ struct PositionVersion {
     direct_neighbors: Vec<u64>,
 }
 
-/// Part of a member in its present life.
+/// Part that a member has taken since it joined.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub(super) joined: Revision,
@@ -388,7 +388,7 @@ impl NodeMessages {
         Some(Place {
             gn: held.member.gn,
             pn: held.member.pn,
-            life: held.member.joined,
+            joined: held.member.joined,
             tree: position.tree,
             parent: position.parent.as_ref().map(neighbor),
             children: position.children.iter().map(neighbor).collect(),

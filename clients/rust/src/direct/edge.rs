@@ -208,8 +208,8 @@ mod tests {
     }
 
     fn hello() -> Body {
-        let (life, round, decided) = (fabricast_groups::Revision(1), 0, 0);
-        let hello = fabricast_messages::Hello { life, reply: true, hears: false, round, decided };
+        let (joined, round, decided) = (fabricast_groups::Revision(1), 0, 0);
+        let hello = fabricast_messages::Hello { joined, reply: true, hears: false, round, decided };
         Body::Hello(hello)
     }
 

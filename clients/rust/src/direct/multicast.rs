@@ -321,7 +321,7 @@ mod tests {
     }
 
     fn packet() -> Packet {
-        let source = Source { pn: Pn(0), life: Revision(1) };
+        let source = Source { pn: Pn(0), joined: Revision(1) };
         let payload = vec![7; 3_000];
         let part = Part { source, number: 1, floor: 0, first: true, last: true, payload };
         Packet { gn: Gn(3), notice: Notice::Part(Arc::new(part)) }

@@ -108,7 +108,7 @@ impl State {
         let place = Place {
             gn: id.gn,
             pn: id.pn,
-            life: Revision(joined_revision),
+            joined: Revision(joined_revision),
             tree,
             parent: parent.as_ref().map(neighbor),
             children: children.iter().map(neighbor).collect(),

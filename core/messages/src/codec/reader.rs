@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn source(&mut self) -> Result<Source, DecodeError> {
-        Ok(Source { pn: self.pn()?, life: Revision(self.long()?) })
+        Ok(Source { pn: self.pn()?, joined: Revision(self.long()?) })
     }
 
     pub(super) fn announcement(&mut self) -> Result<Announcement, DecodeError> {

@@ -11,7 +11,7 @@ use crate::operation::{Call, Gathered, Item, Kind, OnFailure, OperationError, Ou
 use crate::values::{Reduction, Values};
 
 fn part(payload: &[u8]) -> Arc<Part> {
-    let source = Source { pn: Pn(7), life: Revision(1 << 40) };
+    let source = Source { pn: Pn(7), joined: Revision(1 << 40) };
     Arc::new(Part {
         source,
         number: 9,
@@ -84,8 +84,8 @@ fn reports() -> Vec<Report> {
 }
 
 fn bodies() -> Vec<Body> {
-    let source = Source { pn: Pn(1), life: Revision(2) };
-    let hello = Hello { life: Revision(3), reply: true, hears: false, round: 4, decided: 5 };
+    let source = Source { pn: Pn(1), joined: Revision(2) };
+    let hello = Hello { joined: Revision(3), reply: true, hears: false, round: 4, decided: 5 };
     let change = RosterChange { whole: true, gone: vec![Pn(3)], here: vec![(Pn(4), Revision(5))] };
     let mut bodies = vec![
         Body::Hello(hello),

@@ -41,7 +41,7 @@ impl Writer {
     }
 
     pub(super) fn source(&mut self, source: Source) -> &mut Self {
-        self.pn(source.pn).long(source.life.0)
+        self.pn(source.pn).long(source.joined.0)
     }
 
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {

@@ -65,8 +65,8 @@ impl MemberEndpoint {
         let switches = &self.operations.switches;
         let kind = operation.call(terms).kind;
         let Some(offer) = switches.offer.filter(|offer| offer.does(kind)) else { return false };
-        let lives = self.roster.lives();
-        let context = RunContext { number, lives: &lives, terms };
+        let joins = self.roster.joins();
+        let context = RunContext { number, joins: &joins, terms };
         let run = offer.run(self.pn, operation, &context);
         let turn = number.is_multiple_of(1 << switches.failures.min(MAX_BACKOFF));
         let together = switches.queried < number && !self.operations.has_reports(number);
@@ -74,8 +74,8 @@ impl MemberEndpoint {
             self.query_all(number); // others may be in a run
             return false;
         };
-        let newest = lives.values().copied().max().unwrap_or(self.life);
-        let members = lives.into_keys().collect();
+        let newest = joins.values().copied().max().unwrap_or(self.joined);
+        let members = joins.into_keys().collect();
         let running = Running { sequence: run.sequence, members, newest };
         self.operations.switches.running = Some(running);
         self.out.push_back(Output::Combine { gn: self.gn, pn: self.pn, run });

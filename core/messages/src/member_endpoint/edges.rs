@@ -13,7 +13,7 @@ use crate::stream::Stream;
 impl MemberEndpoint {
     pub(super) fn send_hello(&mut self, now: Moment, to: Pn, reply: bool) {
         let hello = Hello {
-            life: self.life,
+            joined: self.joined,
             reply,
             hears: self.multicast,
             round: self.operations.round(),
@@ -31,9 +31,9 @@ impl MemberEndpoint {
         if hello.reply && !neighbor.takes_hello(now) {
             return; // it repeats it until it gets a reply
         }
-        let known = neighbor.life.replace(hello.life).or(self.roster.life(from));
+        let known = neighbor.joined.replace(hello.joined).or(self.roster.joined(from));
         neighbor.hears = hello.hears;
-        let is_another = known.is_some_and(|life| life != hello.life);
+        let is_another = known.is_some_and(|joined| joined != hello.joined);
         let was_met = neighbor.edge.is_met();
         let event =
             if is_another || hello.reply { EdgeEvent::Hello } else { EdgeEvent::HelloReply };
@@ -45,7 +45,7 @@ impl MemberEndpoint {
             self.handle_roster(now, from, RosterChange { whole: false, gone, here: Vec::new() });
             if let Some(neighbor) = self.neighbors.get_mut(&from) {
                 // Its own roster is still to come.
-                neighbor.knowledge = neighbor.knowledge.next(KnowledgeEvent::NewLife);
+                neighbor.knowledge = neighbor.knowledge.next(KnowledgeEvent::NewMember);
             }
         }
         if hello.reply {
@@ -74,7 +74,7 @@ impl MemberEndpoint {
         let others = self.roster.pns();
         let others = others.iter().copied().filter(|pn| *pn != self.pn);
         let beyond = others.filter(|pn| self.is_beyond(neighbor, *pn));
-        beyond.filter_map(|pn| Some((pn, self.roster.life(pn)?))).collect()
+        beyond.filter_map(|pn| Some((pn, self.roster.joined(pn)?))).collect()
     }
 
     /// Removes members that are on no neighbour's side from the roster, after a change of
@@ -106,7 +106,7 @@ impl MemberEndpoint {
             let named: BTreeMap<Pn, JoinRevision> = here.iter().copied().collect();
             gone = side.keys().filter(|pn| !named.contains_key(pn)).copied().collect();
         }
-        here.retain(|(pn, life)| side.get(pn) != Some(life));
+        here.retain(|(pn, joined)| side.get(pn) != Some(joined));
         gone.extend(here.iter().map(|(pn, _)| *pn)); // their predecessors in the same places
         gone.retain(|pn| side.remove(pn).is_some());
         let was_empty = side.is_empty();
@@ -147,9 +147,9 @@ impl MemberEndpoint {
         neighbor.edge = neighbor.edge.next(EdgeEvent::Roster);
         let others = self.neighbors.iter().filter(|(pn, _)| **pn != to);
         let mut here: BTreeMap<Pn, JoinRevision> =
-            others.flat_map(|(_, one)| &one.side).map(|(pn, life)| (*pn, *life)).collect();
+            others.flat_map(|(_, one)| &one.side).map(|(pn, joined)| (*pn, *joined)).collect();
         if self.is_open() {
-            here.insert(self.pn, self.life);
+            here.insert(self.pn, self.joined);
         }
         let here = here.into_iter().collect();
         self.send_frame(to, Body::Roster(RosterChange { whole: true, gone: Vec::new(), here }));
@@ -186,8 +186,8 @@ impl MemberEndpoint {
                 self.best_effort.remove(pn);
             }
         }
-        for (pn, life) in &change.here {
-            self.streams.entry(*pn).or_insert_with(|| Stream::new(*life));
+        for (pn, joined) in &change.here {
+            self.streams.entry(*pn).or_insert_with(|| Stream::new(*joined));
         }
         let told = self.neighbors.iter().filter(|(pn, one)| one.is_ready() && Some(**pn) != from);
         let told: Vec<Pn> = told.map(|(pn, _)| *pn).collect();
@@ -210,7 +210,7 @@ impl MemberEndpoint {
         let Some(stream) = self.streams.get(&source).filter(|stream| stream.base > 0) else {
             return;
         };
-        let (life, floor) = (stream.life, stream.base);
-        self.send_frame(to, Body::Floor { source: Source { pn: source, life }, floor });
+        let (joined, floor) = (stream.joined, stream.base);
+        self.send_frame(to, Body::Floor { source: Source { pn: source, joined }, floor });
     }
 }

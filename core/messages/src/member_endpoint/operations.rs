@@ -234,7 +234,7 @@ impl MemberEndpoint {
             call: called.call,
             other: None,
             included: BTreeSet::from([self.pn]),
-            newest: self.life,
+            newest: self.joined,
             expected: called.expected.clone(),
             lost,
             gathered: called.gathered.clone(),
@@ -355,7 +355,7 @@ impl MemberEndpoint {
         // A call that came too late for this operation is for the next. The participant may have
         // been a predecessor.
         if outcome.participants.contains(&self.pn)
-            && outcome.newest >= self.life
+            && outcome.newest >= self.joined
             && let Some(called) = operations.call.take()
         {
             let (gn, pn, call) = (self.gn, self.pn, called.call);

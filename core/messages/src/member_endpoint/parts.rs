@@ -113,7 +113,7 @@ impl MemberEndpoint {
             Mode::Reliable => &mut self.sends.numbered,
             Mode::BestEffort => &mut self.sends.best_effort,
         };
-        let source = Source { pn: self.pn, life: self.life };
+        let source = Source { pn: self.pn, joined: self.joined };
         let parts = split(source, numbers, payload, self.limits.part);
         match mode {
             Mode::Reliable => {
@@ -162,9 +162,9 @@ impl MemberEndpoint {
 
     /// Handles a reliable part from a neighbour, or from the multicast connection (`None`).
     pub(crate) fn handle_part(&mut self, now: Moment, from: Option<Pn>, part: Arc<Part>) {
-        let (Source { pn: source, life }, number) = (part.source, part.number);
+        let (Source { pn: source, joined }, number) = (part.source, part.number);
         let window = self.limits.window;
-        let Some(stream) = self.streams.get_mut(&source).filter(|stream| stream.life == life)
+        let Some(stream) = self.streams.get_mut(&source).filter(|stream| stream.joined == joined)
         else {
             return; // the source is not in the roster, or not yet
         };
@@ -195,7 +195,8 @@ impl MemberEndpoint {
 
     /// Skips the parts up to `floor`, which no member needs any more, and forwards the floor.
     pub(super) fn handle_floor(&mut self, now: Moment, from: Pn, source: Source, floor: u64) {
-        let known = self.streams.get_mut(&source.pn).filter(|stream| stream.life == source.life);
+        let known =
+            self.streams.get_mut(&source.pn).filter(|stream| stream.joined == source.joined);
         if source.pn != self.pn && known.is_some_and(|stream| stream.skip_to(floor)) {
             self.unsettled.insert(source.pn);
             for out in self.ready_downstream(source.pn).into_iter().filter(|out| *out != from) {
@@ -217,7 +218,7 @@ impl MemberEndpoint {
 
     /// Sends a neighbour parts that multicast has not brought it, as far as they are here.
     pub(super) fn handle_lacks(&mut self, from: Pn, source: Source, range: Range<u64>) {
-        let known = self.streams.get(&source.pn).filter(|stream| stream.life == source.life);
+        let known = self.streams.get(&source.pn).filter(|stream| stream.joined == source.joined);
         let Some(stream) = known.filter(|_| !range.is_empty()) else { return };
         let held: Vec<Arc<Part>> =
             stream.parts.range(range).map(|(_, part)| part.clone()).collect();
@@ -233,7 +234,8 @@ impl MemberEndpoint {
     pub(super) fn handle_ack(&mut self, now: Moment, from: Pn, source: Source, ack: Ack) {
         let Ack { have, side } = ack;
         let is_out = self.upstream(source.pn) != Some(from);
-        let known = self.streams.get_mut(&source.pn).filter(|stream| stream.life == source.life);
+        let known =
+            self.streams.get_mut(&source.pn).filter(|stream| stream.joined == source.joined);
         let Some(stream) = known.filter(|_| is_out) else { return };
         let reach = stream.reach.entry(from).or_default();
         reach.acked = reach.acked.max(side);
@@ -352,7 +354,7 @@ impl MemberEndpoint {
         }
         if news {
             stream.told = Some(Ack { have, side });
-            let source = Source { pn: source, life: stream.life };
+            let source = Source { pn: source, joined: stream.joined };
             self.send_frame(to, Body::Ack { source, ack: Ack { have, side } });
         }
     }
@@ -482,7 +484,7 @@ impl MemberEndpoint {
     /// Handles a best-effort part from a neighbour, or from the multicast connection (`None`).
     pub(crate) fn handle_best_effort(&mut self, now: Moment, from: Option<Pn>, part: Arc<Part>) {
         let source = part.source;
-        if source.pn == self.pn || self.roster.life(source.pn) != Some(source.life) {
+        if source.pn == self.pn || self.roster.joined(source.pn) != Some(source.joined) {
             return;
         }
         let seen: &mut BestEffort = self.best_effort.entry(source.pn).or_default();

@@ -64,10 +64,10 @@ pub(super) enum Edge {
 pub(super) enum EdgeEvent {
     LinkUp,
     LinkDown,
-    /// Hello of a neighbour that may know nothing of this edge: of another life than before, or
+    /// Hello of a neighbour that may know nothing of this edge: of another member than before, or
     /// with a request to reply.
     Hello,
-    /// Reply to a hello, by a neighbour of the same life as before.
+    /// Reply to a hello, by the same member as before.
     HelloReply,
     /// The roster of this side is sent.
     Roster,
@@ -142,14 +142,14 @@ pub(super) enum KnowledgeEvent {
     /// The neighbour has sent a change of that.
     Change,
     /// Another member has taken the neighbour's place.
-    NewLife,
+    NewMember,
 }
 
 impl Knowledge {
     pub(super) fn next(self, event: KnowledgeEvent) -> Self {
         use KnowledgeEvent as E;
         match (self, event) {
-            (_, E::NewLife) => Self::Presumed,
+            (_, E::NewMember) => Self::Presumed,
             (_, E::Roster) => Self::Stated,
             // A change of something that is not known says nothing.
             (Self::Presumed, E::Change) => Self::Presumed,
@@ -209,7 +209,7 @@ mod tests {
         let knowledge = rows(
             "knowledge",
             &[Knowledge::Presumed, Knowledge::Stated],
-            &[K::Roster, K::Change, K::NewLife],
+            &[K::Roster, K::Change, K::NewMember],
             Knowledge::next,
         );
         participation + &edge + knowledge.trim_end() + "\n"

@@ -19,8 +19,8 @@ const HOSTILE: Pn = Pn(1);
 
 /// Frames of every kind with a number in every place that counts something.
 fn frames(world: &World, number: u64) -> Vec<Body> {
-    let life = world.members[&HOSTILE].life;
-    let source = Source { pn: HOSTILE, life };
+    let joined = world.members[&HOSTILE].joined;
+    let source = Source { pn: HOSTILE, joined };
     let part = |number, floor| {
         let payload = b"forged".to_vec();
         Arc::new(Part { source, number, floor, first: true, last: true, payload })
@@ -35,7 +35,7 @@ fn frames(world: &World, number: u64) -> Vec<Body> {
     let participants = BTreeSet::from([HOSTILE]);
     let outcome = |number| {
         let (participants, verdict) = (participants.clone(), Ok(Gathered::Nothing));
-        Arc::new(Outcome { number, participants, newest: life, verdict })
+        Arc::new(Outcome { number, participants, newest: joined, verdict })
     };
     let report = |number, round| Report {
         number,
@@ -43,7 +43,7 @@ fn frames(world: &World, number: u64) -> Vec<Body> {
         call,
         other: None,
         included: participants.clone(),
-        newest: life,
+        newest: joined,
         expected: Arc::new(participants.clone()),
         lost: BTreeSet::new(),
         gathered: Gathered::Nothing,
@@ -59,7 +59,7 @@ fn frames(world: &World, number: u64) -> Vec<Body> {
         heard: true,
     };
     let hello =
-        |round, decided| Body::Hello(Hello { life, reply: true, hears: false, round, decided });
+        |round, decided| Body::Hello(Hello { joined, reply: true, hears: false, round, decided });
     vec![
         Body::Floor { source, floor: number },
         Body::Part(part(number, 0)),
@@ -154,8 +154,8 @@ fn a_neighbour_that_greets_again_and_again_is_not_sent_everything_each_time() {
     }
     world.settle(Duration::from_secs(1));
     let before = world.frames[&(Pn(0), HOSTILE)];
-    let life = world.members[&HOSTILE].life;
-    let hello = Hello { life, reply: true, hears: false, round: 0, decided: 0 };
+    let joined = world.members[&HOSTILE].joined;
+    let hello = Hello { joined, reply: true, hears: false, round: 0, decided: 0 };
     for _ in 0..1_000 {
         world.forge(HOSTILE, Pn(0), Body::Hello(hello));
     }

@@ -36,10 +36,10 @@ impl Storm {
         if roster.is_empty() {
             return;
         }
-        let life = world.members[&from].life;
-        let all = self.sent.entry((from, life)).or_default();
+        let joined = world.members[&from].joined;
+        let all = self.sent.entry((from, joined)).or_default();
         let long = if all.len() % 5 == 4 { 9_000 } else { 10 };
-        let mut payload = format!("{from} {life} {}", all.len()).into_bytes();
+        let mut payload = format!("{from} {joined} {}", all.len()).into_bytes();
         payload.resize(long, b'.');
         if let Ok(id) = world.send(from, Mode::Reliable, &payload) {
             all.push(Sent { id, payload, roster });
@@ -105,10 +105,10 @@ impl Storm {
     }
 }
 
-/// All members, past and live, by rank and life.
+/// All members, past and live, by rank and join.
 fn all_members(world: &World) -> BTreeMap<(Pn, Revision), (&Member, bool)> {
-    let past = world.past.iter().map(|(pn, member)| ((*pn, member.life), (member, false)));
-    let live = world.members.iter().map(|(pn, member)| ((*pn, member.life), (member, true)));
+    let past = world.past.iter().map(|(pn, member)| ((*pn, member.joined), (member, false)));
+    let live = world.members.iter().map(|(pn, member)| ((*pn, member.joined), (member, true)));
     past.chain(live).collect()
 }
 
@@ -121,32 +121,32 @@ fn heads(messages: &[&Vec<u8>]) -> String {
 /// Checks the promises of messages, MSG-1 and MSG-2.
 fn check_messages(world: &World, storm: &Storm, seed: u64) {
     let members_ever = all_members(world);
-    for ((from, life), sent) in &storm.sent {
-        let (source, source_lives) = members_ever[&(*from, *life)];
-        let mark = format!("{from} {life} ").into_bytes();
-        for ((to, its_life), (member, lives)) in &members_ever {
+    for ((from, joined), sent) in &storm.sent {
+        let (source, source_is_live) = members_ever[&(*from, *joined)];
+        let mark = format!("{from} {joined} ").into_bytes();
+        for ((to, its_join), (member, is_live)) in &members_ever {
             let all = member.seen.messages.iter();
             let mine = all.filter(|(pn, payload)| pn == from && payload.starts_with(&mark));
             let got: Vec<&Vec<u8>> = mine.map(|(_, payload)| payload).collect();
             let place = |payload: &&Vec<u8>| sent.iter().position(|one| one.payload == **payload);
             let places: Vec<usize> = got.iter().filter_map(place).collect();
             // From the first on that was sent to it by name it has all; of those before it, any.
-            let named = sent.iter().position(|one| one.roster.get(to) == Some(its_life));
+            let named = sent.iter().position(|one| one.roster.get(to) == Some(its_join));
             let named = named.unwrap_or(sent.len());
             let all_since = places.iter().copied().filter(|place| *place >= named);
             let row = all_since.clone().eq(named..named + all_since.count());
             let good = places.len() == got.len() && places.is_sorted_by(|a, b| a < b) && row;
             assert!(good, "{to} got {} of what {from} sent, seed {seed}", heads(&got));
             for one in sent.iter().filter(|_| to != from) {
-                let promised = one.roster.get(to) == Some(its_life);
+                let promised = one.roster.get(to) == Some(its_join);
                 let missed = source.seen.acknowledged.get(&one.id);
-                if source_lives && *lives {
+                if source_is_live && *is_live {
                     assert!(missed.is_some(), "{from} {:?} is acknowledged, seed {seed}", one.id);
                 }
                 let has = got.contains(&&one.payload);
                 let excused = missed.is_none_or(|missed| missed.contains(to));
                 assert!(!promised || excused || has, "{from} {:?} to {to}, seed {seed}", one.id);
-                assert!(!(excused && *lives && missed.is_some() && promised), "{to} lives");
+                assert!(!(excused && *is_live && missed.is_some() && promised), "{to} lives");
             }
         }
     }
@@ -248,16 +248,20 @@ fn call_all(world: &mut World, on_failure: OnFailure) {
 /// Checks the promise of operations, MSG-3, and that each outcome is right.
 fn check_operations(world: &World, seed: u64) {
     let mut outcomes = BTreeMap::new();
-    for ((pn, life), (member, lives)) in all_members(world) {
+    for ((pn, joined), (member, is_live)) in all_members(world) {
         let mut last = 0;
         for (call, outcome) in &member.seen.ended {
             assert!(outcome.number > last, "in order at {pn}, seed {seed}");
             last = outcome.number;
             assert!(outcome.participants.contains(&pn), "seed {seed}");
             // Who is dead by now may have seen another end: the last that its root decided alone.
-            if lives {
+            if is_live {
                 let same = outcomes.entry(outcome.number).or_insert_with(|| outcome.clone());
-                assert_eq!(same, outcome, "number {} at {pn} {life}, seed {seed}", outcome.number);
+                assert_eq!(
+                    same, outcome,
+                    "number {} at {pn} {joined}, seed {seed}",
+                    outcome.number
+                );
             }
             match outcome.answer(pn, call) {
                 Ok(Answer::Values(Values::U64(sums))) => {
@@ -272,7 +276,7 @@ fn check_operations(world: &World, seed: u64) {
                 other => panic!("{other:?}, seed {seed}"),
             }
         }
-        if lives {
+        if is_live {
             assert_eq!(member.calls, member.seen.ended.len(), "{pn} waits, seed {seed}");
         }
     }

@@ -67,7 +67,7 @@ pub(crate) struct Seen {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
-    pub(crate) life: Revision,
+    pub(crate) joined: Revision,
     pub(crate) node: NodeName,
     pub(crate) seen: Seen,
     pub(crate) slow: bool, // takes messages only by `consume`
@@ -96,7 +96,7 @@ pub(crate) struct World {
     limits: Limits,
     serial: u64,
     seed: u64,
-    lives: u64,
+    joins: u64,
 }
 
 impl World {
@@ -122,7 +122,7 @@ impl World {
             limits,
             serial: 0,
             seed,
-            lives: 0,
+            joins: 0,
         }
     }
 
@@ -149,12 +149,12 @@ impl World {
     /// Lets a process join on a node of its own, or on that of another member.
     pub(crate) fn join(&mut self, pn: Pn, node: &str) {
         let node = NodeName::new(node).unwrap();
-        self.lives += 1;
-        let life = Revision(self.lives);
+        self.joins += 1;
+        let joined = Revision(self.joins);
         let limits = self.limits;
         self.layers.entry(node.clone()).or_insert_with(|| MessageLayer::new(node.clone(), limits));
         let (seen, called_among) = (Seen::default(), BTreeMap::new());
-        let member = Member { life, node, seen, slow: false, calls: 0, called_among };
+        let member = Member { joined, node, seen, slow: false, calls: 0, called_among };
         self.members.insert(pn, member);
     }
 
@@ -189,8 +189,9 @@ impl World {
         }
     }
 
-    /// Gives a member a new endpoint in the same life, which knows nothing: its process has begun
-    /// to serve it, or does so no more. Links stay as they are, with all that is under way on them.
+    /// Gives a member, which does not join again, a new endpoint that knows nothing: its process
+    /// has begun to serve it, or does so no more. Links stay as they are, with all that is under way
+    /// on them.
     pub(crate) fn hand_over(&mut self, pn: Pn) {
         let (now, node) = (self.now, self.members[&pn].node.clone());
         let member = MemberId { gn: GN, pn };
@@ -217,11 +218,11 @@ impl World {
                 node: self.members[&pn].node.clone(),
                 address: Address::new("nowhere").unwrap(),
             };
-            let Member { life, node, .. } = self.members[pn].clone();
+            let Member { joined, node, .. } = self.members[pn].clone();
             let place = Place {
                 gn: GN,
                 pn: *pn,
-                life,
+                joined,
                 tree: self.tree,
                 parent: at.parent.map(neighbor),
                 children: at.children.into_iter().map(neighbor).collect(),
@@ -355,10 +356,10 @@ impl World {
                 let Some(member) = self.members.get_mut(&pn) else { return };
                 member.seen.messages.push((from, payload));
                 member.seen.last_at = now;
-                let (life, slow) = (member.life, member.slow);
+                let (joined, slow) = (member.joined, member.slow);
                 if !slow {
                     let at = self.soon();
-                    self.push(at, Event::Consume(pn, life));
+                    self.push(at, Event::Consume(pn, joined));
                 }
             }
             Output::Acknowledged { pn, id, missed, .. } => {
@@ -412,8 +413,8 @@ impl World {
         self.packets += 1;
         assert!(packet.encode().len() <= Limits::default().packet);
         let others: Vec<(Pn, Revision)> =
-            self.members.iter().map(|(pn, member)| (*pn, member.life)).collect();
-        for (pn, life) in others.into_iter().filter(|(pn, _)| *pn != from) {
+            self.members.iter().map(|(pn, member)| (*pn, member.joined)).collect();
+        for (pn, joined) in others.into_iter().filter(|(pn, _)| *pn != from) {
             let copies = match self.draw(1000) {
                 _ if self.deaf.contains(&pn) => 0,
                 chance if chance < self.weather.lost => 0,
@@ -422,7 +423,7 @@ impl World {
             };
             for _ in 0..copies {
                 let at = self.soon();
-                self.push(at, Event::Packet(pn, life, packet.encode()));
+                self.push(at, Event::Packet(pn, joined, packet.encode()));
             }
         }
     }
@@ -462,8 +463,8 @@ impl World {
         let now = self.now;
         let node = match event {
             Event::Place(node, place) => {
-                let is = self.members.get(&place.pn).map(|member| member.life);
-                if is == Some(place.life) {
+                let is = self.members.get(&place.pn).map(|member| member.joined);
+                if is == Some(place.joined) {
                     self.input(&node, |layer| layer.place(now, place));
                 }
                 node
@@ -490,8 +491,8 @@ impl World {
                 }
                 to
             }
-            Event::Packet(pn, life, bytes) => {
-                let Some(member) = self.members.get(&pn).filter(|one| one.life == life) else {
+            Event::Packet(pn, joined, bytes) => {
+                let Some(member) = self.members.get(&pn).filter(|one| one.joined == joined) else {
                     return;
                 };
                 let (node, packet) =
@@ -511,16 +512,16 @@ impl World {
                 self.input(&node, |layer| layer.tick(now));
                 node
             }
-            Event::Consume(pn, life) => {
-                let Some(member) = self.members.get(&pn).filter(|one| one.life == life) else {
+            Event::Consume(pn, joined) => {
+                let Some(member) = self.members.get(&pn).filter(|one| one.joined == joined) else {
                     return;
                 };
                 let node = member.node.clone();
                 self.input(&node, |layer| layer.consumed(now, GN, pn, 1));
                 node
             }
-            Event::Offer(pn, life, _) | Event::Combined(pn, life, ..) => {
-                return self.deliver(pn, life, event);
+            Event::Offer(pn, joined, _) | Event::Combined(pn, joined, ..) => {
+                return self.deliver(pn, joined, event);
             }
             Event::GiveUp(tree, sequence) => return self.give_up(tree, sequence),
         };
@@ -533,7 +534,7 @@ impl World {
         let Some(member) = self.members.get(&pn) else { return Vec::new() };
         let (now, before) = (self.roster(pn), &member.called_among);
         let left_out = before.iter().filter(|(other, _)| !outcome.participants.contains(other));
-        let ghosts = left_out.filter(|(other, life)| now.get(other) == Some(life));
+        let ghosts = left_out.filter(|(other, joined)| now.get(other) == Some(joined));
         ghosts.map(|(other, _)| *other).collect()
     }
 }

@@ -286,8 +286,8 @@ async fn end_reaches(source: &Group, receiver: &Group) {
 }
 
 /// A part of a message whose source is no member.
-fn part_of_nobody(life: Revision) -> Body {
-    let (source, payload) = (Source { pn: Pn(u32::MAX), life }, vec![7; 4_000]);
+fn part_of_nobody(joined: Revision) -> Body {
+    let (source, payload) = (Source { pn: Pn(u32::MAX), joined }, vec![7; 4_000]);
     Body::Part(Arc::new(Part { source, number: 1, floor: 0, first: true, last: true, payload }))
 }
 
@@ -330,9 +330,9 @@ async fn a_process_that_takes_no_frames_or_sends_many_cuts_no_link_of_others() {
             direct: None,
         }),
     };
-    let life = Revision(place.joined_revision);
-    let hello = Hello { life, reply: true, hears: false, round: 0, decided: 0 };
-    let here = vec![(Pn(pn), life)];
+    let joined = Revision(place.joined_revision);
+    let hello = Hello { joined, reply: true, hears: false, round: 0, decided: 0 };
+    let here = vec![(Pn(pn), joined)];
     let roster = RosterChange { whole: true, gone: Vec::new(), here };
     let frames = [Body::Hello(hello), Body::Roster(roster)].iter().map(frame).collect();
     flooded.requests.send(v1::OpenDirectPathRequest { frames, ..Default::default() }).unwrap();
@@ -351,7 +351,7 @@ async fn a_process_that_takes_no_frames_or_sends_many_cuts_no_link_of_others() {
             link = links(&place)[0];
         }
     } // Frames that it sends wait at its agent, not in the queue of the link.
-    let part = v1::DirectFrame { link, ..frame(&part_of_nobody(life)) };
+    let part = v1::DirectFrame { link, ..frame(&part_of_nobody(joined)) };
     for _ in 0..10 {
         let frames = vec![part.clone(); 2_000];
         flooded.requests.send(v1::OpenDirectPathRequest { frames, ..Default::default() }).unwrap();

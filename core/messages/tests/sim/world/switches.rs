@@ -68,8 +68,8 @@ impl World {
         switches.processes = self.members.len();
         let (tree, processes) = (switches.tree, switches.processes);
         let members: Vec<(Pn, Revision)> =
-            self.members.iter().map(|(pn, member)| (*pn, member.life)).collect();
-        for (process, (pn, life)) in members.into_iter().enumerate() {
+            self.members.iter().map(|(pn, member)| (*pn, member.joined)).collect();
+        for (process, (pn, joined)) in members.into_iter().enumerate() {
             let offer = Offer {
                 tree,
                 process,
@@ -80,20 +80,20 @@ impl World {
                 bytes: 64,
             };
             let at = self.soon().after(KNOWN); // once it has its place
-            self.push(at, Event::Offer(pn, life, offer));
+            self.push(at, Event::Offer(pn, joined, offer));
         }
     }
 
     pub(super) fn contribute(&mut self, pn: Pn, run: Run) {
-        let (now, life) = (self.now, self.members[&pn].life);
+        let (now, joined) = (self.now, self.members[&pn].joined);
         let Some(switches) = &mut self.switches else { return };
         let key = (run.tree, run.sequence);
         let state = switches.runs.entry(key).or_default();
         if state.ended || run.tree != switches.tree {
             let at = self.soon();
-            return self.push(at, Event::Combined(pn, life, key.1, None));
+            return self.push(at, Event::Combined(pn, joined, key.1, None));
         }
-        assert!(state.parts.insert(pn, (life, run)).is_none(), "{pn} contributed twice");
+        assert!(state.parts.insert(pn, (joined, run)).is_none(), "{pn} contributed twice");
         if state.parts.len() < switches.processes {
             return self.push(now.after(PATIENCE), Event::GiveUp(key.0, key.1));
         }
@@ -102,10 +102,10 @@ impl World {
         let (parts, broken) = (state.parts.clone(), switches.broken);
         let runs: Vec<Run> = parts.values().map(|(_, run)| run.clone()).collect();
         let numbers = combined(&runs);
-        for (pn, (life, _)) in parts {
+        for (pn, (joined, _)) in parts {
             let brings = (self.draw(1000) >= broken).then(|| numbers.clone());
             let at = self.soon();
-            self.push(at, Event::Combined(pn, life, key.1, brings));
+            self.push(at, Event::Combined(pn, joined, key.1, brings));
         }
     }
 
@@ -122,15 +122,15 @@ impl World {
         let state = self.switches.as_mut().and_then(|one| one.runs.get_mut(&(tree, sequence)));
         let Some(state) = state.filter(|state| !state.ended) else { return };
         state.ended = true;
-        for (pn, (life, _)) in state.parts.clone() {
+        for (pn, (joined, _)) in state.parts.clone() {
             let at = self.soon();
-            self.push(at, Event::Combined(pn, life, sequence, None));
+            self.push(at, Event::Combined(pn, joined, sequence, None));
         }
     }
 
     /// Delivers an event of the switches to a member at its node.
-    pub(super) fn deliver(&mut self, pn: Pn, life: Revision, event: Event) {
-        let Some(member) = self.members.get(&pn).filter(|one| one.life == life) else { return };
+    pub(super) fn deliver(&mut self, pn: Pn, joined: Revision, event: Event) {
+        let Some(member) = self.members.get(&pn).filter(|one| one.joined == joined) else { return };
         let (now, node) = (self.now, member.node.clone());
         self.input(&node, |layer| match event {
             Event::Offer(_, _, offer) => layer.offer(GN, pn, Some(offer)),
