@@ -106,7 +106,7 @@ fn millis(since: Instant) -> u128 {
     since.elapsed().as_millis()
 }
 
-/// Nodes that are up in their first life.
+/// Nodes that are up in their first incarnation.
 async fn nodes_up(mut tic: TicServiceClient<fabricast_rpc::Channel>) -> usize {
     let mut request = v1::ListNodesRequest::default();
     let mut count = 0;

@@ -347,7 +347,7 @@ mod tests {
         let node = v1::Node {
             name: "n0".to_owned(),
             suppressed_until: Some(Default::default()),
-            suppressed_reason: "lives that ended of late count 3.9".to_owned(),
+            suppressed_reason: "recent flaps count 3.9".to_owned(),
             ..Default::default()
         };
         let list = v1::ListNodesResponse {
@@ -357,10 +357,7 @@ mod tests {
         };
         let text = list_text(&list, SystemTime::UNIX_EPOCH);
         let lines: Vec<&str> = text.lines().collect();
-        assert!(
-            lines[1].ends_with("until 1970-01-01T00:00:00Z: lives that ended of late count 3.9"),
-            "{text}"
-        );
+        assert!(lines[1].ends_with("until 1970-01-01T00:00:00Z: recent flaps count 3.9"), "{text}");
         assert!(lines[2].ends_with('-'), "{text}");
         let held = "2 do not answer and are kept: too many are silent at once";
         assert_eq!(lines.last(), Some(&held));

@@ -331,9 +331,9 @@ fn a_node_that_comes_and_goes_is_suppressed(up: &Up) {
         );
     }
     up.wait(&["node", "list"], |list| ours(list, &|node| node["suppressedUntil"].is_string()));
-    assert!(up.ok(&["node", "list"]).contains("Z: lives that ended of late count 3."));
+    assert!(up.ok(&["node", "list"]).contains("Z: recent flaps count 3."));
     assert_eq!(up.ok(&["node", "readmit", "gpu036"]), "node gpu036 not suppressed\n");
-    assert!(!up.ok(&["node", "list"]).contains("lives that ended"));
+    assert!(!up.ok(&["node", "list"]).contains("recent flaps"));
 }
 
 fn files_of_groups_are_formed_or_refused_whole(up: &Up) {

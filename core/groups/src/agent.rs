@@ -17,7 +17,7 @@
 //! - GA-2: the pending output is at most one position per member, and one probe, one report and one
 //!   refresh per node or group.
 //! - GA-3: a member that no snapshot has had is added only with a voucher of the TIC for its join,
-//!   the epoch and this life of the node; without one the TIC is asked.
+//!   the epoch and this incarnation of the node; without one the TIC is asked.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -50,7 +50,7 @@ const MAX_REPORTED_VERSION: Version = Version(MAX_VERSION.0 + (1 << 32));
 pub struct GaHost {
     node: NodeName,
     incarnation: Incarnation,
-    voucher_key: VoucherKey, // of this life
+    voucher_key: VoucherKey, // of this incarnation
     config: GaConfig,
     groups: BTreeMap<Gn, Agent>,
     peers: BTreeMap<NodeName, PeerNode>,
@@ -99,9 +99,9 @@ struct PeerNode {
 }
 
 impl GaHost {
-    /// Creates a host without groups, for one life of a node; a later life needs a new host.
+    /// Creates a host without groups, for one incarnation of a node; a later one needs a new host.
     ///
-    /// - `voucher_key`: that the node has sent to the TIC in this life.
+    /// - `voucher_key`: that the node has sent to the TIC in this incarnation.
     pub fn new(
         node: NodeName,
         incarnation: Incarnation,

@@ -15,7 +15,7 @@
 //!   nodes that are up or to two jobs that were placed here.
 //! - JOB-3: a group of a job with a share is formed and joined with the job's token only, and such
 //!   a job has at most as many groups as were reserved for it.
-//! - DIR-4: no two lives of a node have one incarnation, also if its record was removed between.
+//! - DIR-4: no two incarnations of a node have one number, also if its record was removed between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -173,7 +173,7 @@ pub struct HostedGroup {
 /// The TIC's answer to the status report of a host of group agents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// The reporting life of the node has ended: drop everything and start again.
+    /// The reporting incarnation of the node has ended: drop everything and start again.
     pub expelled: bool,
     /// Groups to fetch: the host is their agent and has an old snapshot or none.
     pub refresh: Vec<Gn>,

@@ -148,7 +148,7 @@ mod tests {
         let other = EndpointName::new("h1").unwrap();
         assert!(duplicates.is_first(&endpoint(), Mgid(7), 9, 1));
         assert!(duplicates.is_first(&endpoint(), Mgid(8), 9, 1));
-        assert!(duplicates.is_first(&endpoint(), Mgid(7), 10, 1), "a sender's next life");
+        assert!(duplicates.is_first(&endpoint(), Mgid(7), 10, 1), "a sender that joined again");
         assert!(duplicates.is_first(&other, Mgid(7), 9, 1));
         assert!(!duplicates.is_first(&endpoint(), Mgid(7), 9, 1));
     }

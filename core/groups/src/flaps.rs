@@ -1,17 +1,17 @@
 //! Flap damping: suppresses nodes that fail and return too often.
 //!
-//! Every life of a node that ends, by expulsion or by a new start of its agent, adds 1 to the
-//! node's penalty. The penalty halves in every half-life. A node whose penalty passes the limit is
-//! suppressed until the penalty has fallen to half of the limit. That moment is computed at once
-//! and kept in the node's record, so a new leader decides alike. The penalty is capped at four
-//! times the limit: no node is suppressed for longer than three half-lives after its last life.
+//! Every flap of a node, an expulsion or a new start of its agent, adds 1 to the node's penalty.
+//! The penalty halves in every half-life. A node whose penalty passes the limit is suppressed until
+//! the penalty has fallen to half of the limit. That moment is computed at once and kept in the
+//! node's record, so a new leader decides alike. The penalty is capped at four times the limit: no
+//! node is suppressed for longer than three half-lives after its last flap.
 //!
 //! Source: BGP route flap damping, RFC 2439, section 4.2. There a table gives the decay at discrete
 //! steps; here it is exact at every half-life and linear in between.
 //!
 //! Invariants
 //! - FLAP-1: a suppressed node becomes a group's agent only if every member's node is suppressed.
-//! - FLAP-2: a node is suppressed for at most three half-lives after its last life.
+//! - FLAP-2: a node is suppressed for at most three half-lives after its last flap.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::Moment;
 
-/// Penalty of one ended life; penalties are counted in thousandths.
-const ONE_LIFE: u64 = 1_000;
+/// Penalty of one flap; penalties are counted in thousandths.
+const ONE_FLAP: u64 = 1_000;
 /// Cap of a penalty, as a multiple of the limit.
 const CAP: u64 = 4;
 
@@ -30,7 +30,7 @@ const CAP: u64 = 4;
 pub struct FlapDamping {
     /// Restriction of a suppressed node.
     pub policy: FlapPolicy,
-    /// Penalty in lives above which a node is suppressed; 0 counts as 1.
+    /// Penalty in flaps above which a node is suppressed; 0 counts as 1.
     pub limit: u32,
     /// Time in which a penalty halves.
     pub half_life: Duration,
@@ -45,7 +45,7 @@ impl Default for FlapDamping {
 
 impl FlapDamping {
     fn most(&self) -> u64 {
-        u64::from(self.limit.max(1)) * ONE_LIFE
+        u64::from(self.limit.max(1)) * ONE_FLAP
     }
 }
 
@@ -63,25 +63,25 @@ pub enum FlapPolicy {
 /// Penalty of a node, as kept in its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flaps {
-    /// Penalty at the end of the last life, in thousandths of a life.
+    /// Penalty at the last flap, in thousandths of a flap.
     pub penalty: u64,
-    /// End of the last life, on the TIC's clock.
+    /// Time of the last flap, on the TIC's clock.
     pub at: Moment,
-    /// End of the suppression; `None` if the node was not suppressed at the end of its last life.
+    /// End of the suppression; `None` if the node was not suppressed at its last flap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Moment>,
 }
 
 impl Flaps {
-    /// Counts the end of a life; `None` if damping is off.
+    /// Counts one flap more; `None` if damping is off.
     #[must_use]
-    pub fn life_ended(before: Option<Self>, now: Moment, damping: &FlapDamping) -> Option<Self> {
+    pub fn with_one_more(before: Option<Self>, now: Moment, damping: &FlapDamping) -> Option<Self> {
         if damping.policy == FlapPolicy::Off {
             return None;
         }
         let most = damping.most();
         let rest = before.map_or(0, |flaps| decayed(flaps.penalty, now.since(flaps.at), damping));
-        let penalty = (rest + ONE_LIFE).min(CAP * most);
+        let penalty = (rest + ONE_FLAP).min(CAP * most);
         let suppressed = before.is_some_and(|flaps| flaps.suppressed_until(now).is_some());
         let until = (penalty > most || suppressed)
             .then(|| now.after(time_to(penalty, most / 2, damping.half_life)));
@@ -97,7 +97,7 @@ impl Flaps {
 impl fmt::Display for Flaps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tenths = self.penalty / 100;
-        write!(f, "lives that ended of late count {}.{}", tenths / 10, tenths % 10)
+        write!(f, "recent flaps count {}.{}", tenths / 10, tenths % 10)
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn after(ends: &[u64]) -> Flaps {
-        let step = |flaps, end: &u64| Flaps::life_ended(flaps, at(*end), &DAMPING);
+        let step = |flaps, end: &u64| Flaps::with_one_more(flaps, at(*end), &DAMPING);
         ends.iter().fold(None, step).unwrap()
     }
 
@@ -153,7 +153,7 @@ mod tests {
         // 3.0 falls to 1.0: a half-life to 1.5, then two thirds of one.
         assert_eq!(after(&[0, 0, 0]).until, Some(at(60 + 40)));
         assert_eq!(after(&[0, 60, 120]), Flaps { penalty: 1_750, at: at(120), until: None });
-        assert_eq!(Flaps::life_ended(None, at(0), &FlapDamping::default()), None);
+        assert_eq!(Flaps::with_one_more(None, at(0), &FlapDamping::default()), None);
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(first.suppressed_until(at(99)), Some(at(100)));
         assert_eq!(first.suppressed_until(at(100)), None);
         // 1.25 are left, less than the limit, but it is suppressed.
-        let again = Flaps::life_ended(Some(first), at(80), &DAMPING).unwrap();
+        let again = Flaps::with_one_more(Some(first), at(80), &DAMPING).unwrap();
         assert_eq!(again.penalty, 2_250);
         assert!(again.until > first.until);
     }
@@ -179,7 +179,7 @@ mod tests {
             let mut flaps = None;
             for gap in gaps {
                 now += gap;
-                flaps = Flaps::life_ended(flaps, at(now), &damping);
+                flaps = Flaps::with_one_more(flaps, at(now), &damping);
                 let Some(until) = flaps.and_then(|flaps| flaps.until) else { continue };
                 let span = until.since(at(now));
                 prop_assert!(span <= damping.half_life * 3, "FLAP-2: {span:?}");

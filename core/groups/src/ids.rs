@@ -75,7 +75,8 @@ number!(
     Revision(u64)
 );
 number!(
-    /// Number of a node's life: a node that was expelled or restarted comes back with a higher one.
+    /// Number of an incarnation of a node: a node that was expelled or restarted comes back with a
+    /// higher one.
     Incarnation(u64)
 );
 number!(

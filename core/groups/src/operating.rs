@@ -43,7 +43,7 @@ use crate::voucher::{Voucher, VoucherKey, VoucherSeed};
 
 mod calls;
 mod interface;
-mod life;
+mod lifecycle;
 mod memberships;
 mod seen;
 #[cfg(test)]
@@ -208,8 +208,8 @@ impl Oa {
     ///
     /// # Errors
     ///
-    /// [`PositionRefusal`] if the position is not for this life of the node, does not come from the
-    /// agent of the group, or has a version above [`MAX_VERSION`].
+    /// [`PositionRefusal`] if the position is not for this incarnation of the node, does not come
+    /// from the agent of the group, or has a version above [`MAX_VERSION`].
     pub fn position(
         &mut self,
         now: Moment,

@@ -33,7 +33,7 @@ pub struct NodeRecord {
     pub address: Address,
     /// The adapter ports it owns.
     pub endpoints: Vec<EndpointName>,
-    /// Incarnation of its present life.
+    /// Its present incarnation, or its last one if it has failed.
     pub incarnation: Incarnation,
     /// Number that its operating agent chose at its latest start.
     pub start_id: u64,
@@ -448,8 +448,8 @@ pub enum Change {
     RequestDeleted(u64),
     /// GN of the next group.
     NextGnPut(Gn),
-    /// Incarnation of the first life of a node without a record: higher than those of all nodes
-    /// that were removed, since one of them may come back.
+    /// First incarnation of a node without a record: higher than those of all nodes that were
+    /// removed, since one of them may come back.
     FirstIncarnationPut(Incarnation),
     /// The number of decisions so far; the last change of every decision.
     RevisionPut(Revision),

@@ -41,7 +41,7 @@ use crate::ids::Pn;
 /// Widest tree there may be.
 pub const MAX_WIDTH: u32 = 64;
 
-/// Shape of a group's tree, the same as long as the group lives.
+/// Shape of a group's tree, the same as long as the group exists.
 ///
 /// Source: Chen et al. 2024, §3 (type I: trees over the processes' adapters).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

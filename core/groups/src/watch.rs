@@ -210,7 +210,7 @@ impl NodeWatch {
         directory: &impl NodeLookup,
     ) {
         if !directory.is_up(incarnation) {
-            return; // expelled already, or back in a newer life
+            return; // expelled already, or back in a newer incarnation
         }
         if self.detector.health(incarnation).is_none() {
             self.detector.watch(incarnation.clone(), now);
@@ -425,7 +425,7 @@ mod tests {
         Moment(seconds * 1_000_000_000)
     }
 
-    /// The records of one node that hosts nothing, and its life.
+    /// The records of one node that hosts nothing, and its incarnation.
     fn one_node() -> (Directory, NodeIncarnation) {
         let mut directory = Directory::new(Limits::default());
         let name = NodeName::new("n0").unwrap();
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_of_a_life_that_has_ended_is_not_waited_for() {
+    fn a_report_of_an_incarnation_that_has_ended_is_not_waited_for() {
         let (directory, incarnation) = one_node();
         let ended = NodeIncarnation { incarnation: Incarnation(0), ..incarnation };
         let mut watch = NodeWatch::new(CONFIG);
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_about_an_ended_life_are_ignored() {
+    fn reports_about_an_ended_incarnation_are_ignored() {
         let (directory, incarnation) = one_node();
         let ended = NodeIncarnation { incarnation: Incarnation(0), ..incarnation };
         for policy in [Policy::Probe, Policy::ExpelAtOnce] {

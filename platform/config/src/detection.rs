@@ -106,8 +106,8 @@ pub enum FlapPolicyName {
     Refuse,
 }
 
-/// Section `[tic.flapping]` as written: nodes that come and go are held off. Every life of a node
-/// that ends counts 1, half of which is forgotten in every half-life.
+/// Section `[tic.flapping]` as written: nodes that come and go are held off. Every flap, an
+/// expulsion or a new start of a node, counts 1, half of which is forgotten in every half-life.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RawFlapping {
@@ -116,11 +116,10 @@ pub struct RawFlapping {
     /// themselves.
     pub policy: FlapPolicyName,
     /// A node is suppressed when more than this counts, until half of it does; 1 to 1000. Default
-    /// 3: the fourth end of a life in a short time, so that no single repair of a node brings it
-    /// there.
+    /// 3: the fourth flap in a short time, so that no single repair of a node brings it there.
     pub limit: u32,
     /// The time in which half is forgotten. Nobody is suppressed for longer than three of them
-    /// after the last life. Default 1m: a few minutes of quiet show that a node is well.
+    /// after the last flap. Default 1m: a few minutes of quiet show that a node is well.
     #[serde(with = "humantime_serde")]
     pub half_life: Duration,
 }

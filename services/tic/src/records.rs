@@ -85,9 +85,9 @@ impl State {
 pub(crate) struct Affected {
     /// Group agents that are now behind.
     pub(crate) hints: BTreeSet<Hint>,
-    /// Lives of nodes that have begun or ended, or to host group agents.
+    /// Incarnations of nodes that have begun or ended, or to host group agents.
     pub(crate) incarnations: BTreeSet<NodeIncarnation>,
-    /// Nodes that have registered a new life.
+    /// Nodes that have registered a new incarnation.
     pub(crate) nodes: Vec<NodeIncarnation>,
 }
 

@@ -196,8 +196,8 @@ impl NodeMessages {
     ///
     /// # Errors
     ///
-    /// [`OpenError`] if there is no such member, or it has taken part before in this life: the
-    /// numbers of its messages go on where its earlier endpoint was.
+    /// [`OpenError`] if there is no such member, or it has taken part before since it joined:
+    /// the numbers of its messages continue those of its earlier endpoint.
     pub(crate) fn open_direct(
         &mut self,
         now: Moment,

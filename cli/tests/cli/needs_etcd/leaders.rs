@@ -278,24 +278,25 @@ async fn work(client: Client, worker: u32, load: Arc<Load>) -> Vec<Stay> {
     stays
 }
 
-/// No two that lived at the same time had the same number, and the living are those who should be.
+/// No two members of one time had the same number, and the present members are those that should
+/// be.
 fn check(stays: &[Stay], members: &[v1::Member]) {
     let mut by_pn: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
     for stay in stays {
         by_pn.entry(stay.pn).or_default().push((stay.joined, stay.left.unwrap_or(u64::MAX)));
     }
-    for (pn, mut lives) in by_pn {
-        lives.sort_unstable();
-        for pair in lives.windows(2) {
+    for (pn, mut times) in by_pn {
+        times.sort_unstable();
+        for pair in times.windows(2) {
             assert!(pair[0].1 <= pair[1].0, "{pn} was given twice: {pair:?}");
         }
     }
-    let living = stays.iter().filter(|stay| stay.left.is_none());
-    let mut living: Vec<(&str, u32)> = living.map(|stay| (&*stay.process, stay.pn)).collect();
+    let present = stays.iter().filter(|stay| stay.left.is_none());
+    let mut present: Vec<(&str, u32)> = present.map(|stay| (&*stay.process, stay.pn)).collect();
     let mut found: Vec<(&str, u32)> = members.iter().map(|one| (&*one.process, one.pn)).collect();
-    living.sort_unstable();
+    present.sort_unstable();
     found.sort_unstable();
-    assert_eq!(found, living, "what was acknowledged is what there is");
+    assert_eq!(found, present, "what was acknowledged is what there is");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -169,7 +169,7 @@ impl GaHost {
         let (incarnation, address) = (view.incarnation, view.address.clone());
         let before = self.peers.get(node).map(|peer| (peer.incarnation, peer.members));
         let members = before.map_or(0, |(_, members)| members) + 1;
-        if before.is_none_or(|(life, _)| life < incarnation) {
+        if before.is_none_or(|(former, _)| former < incarnation) {
             self.peers.insert(node.clone(), PeerNode { incarnation, address, members });
             self.failed.remove(node);
             if *node != self.node {

@@ -20,7 +20,8 @@ impl GaHost {
         if self.fetches.answered(now, gn) {
             self.output.push_back(GaOutput::Refresh { gn });
         }
-        // An agent's node is a member. A fetch of an earlier life appoints no agent in this one.
+        // An agent's node is a member. A fetch of an earlier incarnation appoints no agent in this
+        // one.
         let is_ours = |view: &MemberView| {
             (&view.member.node, view.incarnation) == (&self.node, self.incarnation)
         };

@@ -403,9 +403,9 @@ fn a_hint_during_a_fetch_causes_another_fetch() {
     assert_eq!(drain(&mut host, at(2)), [], "a group that is gone stays so");
 }
 
-/// A fetch of an earlier life of the node is answered to the host of the next one.
+/// A fetch of an earlier incarnation of the node is answered to the host of the next one.
 #[test]
-fn an_appointment_of_an_earlier_life_is_ignored() {
+fn an_appointment_of_an_earlier_incarnation_is_ignored() {
     let members = [view(0, 0, 1), view(1, 1, 2)];
     let mut host = GaHost::new(name(0), Incarnation(2), KEY, CONFIG);
     host.snapshot(at(0), &snapshot(10, 2, &members));

@@ -88,7 +88,7 @@ fn register(draft: &mut Draft<'_>, asked: &RegisterNode) -> Result<Answer, Refus
         return Ok(Answer::Expelled(expelled));
     }
     let flaps = match before {
-        Some(node) if node.state == NodeState::Up => draft.life_ended(node),
+        Some(node) if node.state == NodeState::Up => draft.with_one_flap(node),
         Some(node) => node.flaps,
         None => None,
     };
@@ -97,7 +97,7 @@ fn register(draft: &mut Draft<'_>, asked: &RegisterNode) -> Result<Answer, Refus
     if let (Some(before), Some(until)) = (before, until) {
         let record = NodeRecord { state: NodeState::Failed, flaps, ..before.clone() };
         if record != *before {
-            draft.changes.push(Change::NodePut(record.clone())); // its life before has ended
+            draft.changes.push(Change::NodePut(record.clone())); // its former incarnation has ended
         }
         return Ok(Answer::Suppressed(record, until));
     }
@@ -261,7 +261,7 @@ fn node_failed(
     if !expelled.done {
         return Ok(Answer::Expelled(expelled));
     }
-    let flaps = draft.life_ended(record);
+    let flaps = draft.with_one_flap(record);
     let record = NodeRecord { state: NodeState::Failed, flaps, ..record.clone() };
     draft.changes.push(Change::NodePut(record));
     Ok(Answer::Expelled(expelled))

@@ -311,9 +311,9 @@ impl<'a> Draft<'a> {
         best.next().or_else(|| nodes.clone().find(is_free)).or_else(|| nodes.clone().next())
     }
 
-    /// Returns a node's flap history after the end of a life.
-    pub(super) fn life_ended(&self, node: &NodeRecord) -> Option<Flaps> {
-        Flaps::life_ended(node.flaps, self.now, &self.base.limits.damping)
+    /// Returns a node's flap history with one flap more.
+    pub(super) fn with_one_flap(&self, node: &NodeRecord) -> Option<Flaps> {
+        Flaps::with_one_more(node.flaps, self.now, &self.base.limits.damping)
     }
 
     /// Removes members from a group. An emptied group that is not persistent ends. A group whose

@@ -340,7 +340,7 @@ fn a_failed_or_restarted_node_leaves_its_groups_in_bounded_decisions() {
 }
 
 #[test]
-fn a_restarted_node_loses_its_memberships_and_late_messages_of_its_former_life_are_ignored() {
+fn a_restarted_node_loses_its_memberships_and_late_messages_from_before_are_ignored() {
     let mut tic = Tic::with_nodes(2);
     tic.join("g", 0, "p");
     tic.join("g", 1, "p");
@@ -461,7 +461,7 @@ fn a_drained_node_hosts_no_agent_while_another_can() {
     tic.run(&drain(0, true)).unwrap();
     assert_eq!(tic.directory.revision(), revision, "it is drained");
     tic.run(&register(0, 2)).unwrap();
-    assert!(tic.directory.node(&node_name(0)).unwrap().drained, "also in its next life");
+    assert!(tic.directory.node(&node_name(0)).unwrap().drained, "also in its next incarnation");
     tic.run(&drain(0, false)).unwrap();
     assert!(!tic.directory.node(&node_name(0)).unwrap().drained);
     let unknown = tic.run(&drain(9, true)).unwrap_err();

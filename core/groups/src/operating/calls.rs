@@ -39,7 +39,7 @@ impl Oa {
         match answer {
             Ok(joined) => {
                 if self.phase != Phase::Up {
-                    return; // granted to an earlier life; repeated in the next
+                    return; // granted to an earlier incarnation; repeated in the next
                 }
                 let (gn, pn) = (joined.member.gn, joined.member.pn);
                 let held = self.memberships.get(gn, pn);
@@ -196,8 +196,8 @@ impl Oa {
         self.calls.iter().filter_map(waits).collect()
     }
 
-    /// Passes a refusal on to the process. A refusal that concerns this life of the node is checked
-    /// with the TIC instead, and the call is repeated.
+    /// Passes a refusal on to the process. A refusal that concerns this incarnation of the node is
+    /// checked with the TIC instead, and the call is repeated.
     fn refused(&mut self, id: CallId, refusal: TicRefusal) {
         match refusal {
             TicRefusal::StaleIncarnation if self.phase == Phase::Up => self.send_registration(),

@@ -41,7 +41,7 @@ pub struct OaConfig {
 pub enum Phase {
     /// It has sent its registration and waits for the TIC.
     Registering,
-    /// The TIC has admitted its present life.
+    /// The TIC has admitted its present incarnation.
     Up,
     /// It is switched off.
     Stopped,
@@ -110,9 +110,11 @@ pub enum OaOutput {
     Answered(CallId, CallAnswer),
     /// Memberships have ended without a leave of their processes.
     Ended(Vec<Membership>),
-    /// The TIC has admitted the node in this life; its owner creates a host for group agents.
+    /// The TIC has admitted the node in this incarnation; its owner creates a host for group
+    /// agents.
     Up(Incarnation),
-    /// This life has ended, by expulsion or failure; its owner drops the host for group agents.
+    /// This incarnation has ended, by expulsion or failure; its owner drops the host for group
+    /// agents.
     Down(Incarnation),
     /// The TIC refuses the node. The registration is repeated, but an operator must act.
     NodeRefused(TicRefusal),

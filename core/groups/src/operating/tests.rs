@@ -294,7 +294,7 @@ fn a_late_snapshot_does_not_restore_an_ended_membership() {
 fn an_expelled_node_loses_everything_and_comes_back_with_a_new_start() {
     let mut oa = member_of_g();
     oa.expelled(at(2), Incarnation(2));
-    assert_eq!(oa.memberships().count(), 1, "news of an earlier life");
+    assert_eq!(oa.memberships().count(), 1, "news of an earlier incarnation");
     oa.expelled(at(2), Incarnation(3));
     let outputs = drain(&mut oa);
     assert_eq!(outputs[0], OaOutput::Down(Incarnation(3)));
@@ -361,7 +361,7 @@ fn a_start_id_below_the_recorded_one_is_raised() {
 }
 
 #[test]
-fn a_stopped_node_is_silent_and_starts_a_new_life() {
+fn a_stopped_node_is_silent_and_starts_a_new_incarnation() {
     let mut oa = member_of_g();
     let id = oa.join(at(2), join_call("b")).unwrap();
     drain(&mut oa);

@@ -14,17 +14,17 @@ mod tests;
 /// Most nodes of one page.
 const PAGE: usize = 1_024;
 
-/// A node in one of its lives.
+/// A node in one of its incarnations.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeIncarnation {
     /// Name of the node.
     pub node: NodeName,
-    /// Number of its life.
+    /// Number of its incarnation.
     pub incarnation: Incarnation,
 }
 
 impl NodeIncarnation {
-    /// Returns the present life of a node.
+    /// Returns the present incarnation of a node.
     pub fn of(node: &NodeRecord) -> Self {
         Self { node: node.name.clone(), incarnation: node.incarnation }
     }
@@ -33,10 +33,10 @@ impl NodeIncarnation {
 /// The records that a [`NodeWatch`] looks up, a little at a time: they may change in between, so
 /// that nobody has to keep them for all that it does.
 pub trait NodeLookup {
-    /// Returns whether a node is up, in this life.
+    /// Returns whether a node is up in this incarnation.
     fn is_up(&self, incarnation: &NodeIncarnation) -> bool;
 
-    /// Returns whether a node hosts group agents, in this life.
+    /// Returns whether a node hosts group agents in this incarnation.
     fn hosts_agents(&self, incarnation: &NodeIncarnation) -> bool;
 
     /// Returns whether a node has memberships.
@@ -116,8 +116,8 @@ pub fn affected_incarnations(directory: &Directory, change: &Change) -> Vec<Node
 }
 
 impl NodeWatch {
-    /// Follows a change of the records that is about a life of a node: it is watched with the
-    /// detector if it hosts group agents or is suspected, and only then. Cost: logarithmic.
+    /// Follows a change of the records that is about an incarnation of a node: it is watched with
+    /// the detector if it hosts group agents or is suspected, and only then. Cost: logarithmic.
     pub fn follow(
         &mut self,
         now: Moment,
@@ -154,7 +154,7 @@ impl NodeWatch {
         incarnations.iter().for_each(|incarnation| self.follow(now, incarnation, directory));
     }
 
-    /// All lives that it keeps something of, but for deadlines of reports.
+    /// All incarnations that it keeps something of, but for deadlines of reports.
     fn known(&self) -> BTreeSet<NodeIncarnation> {
         let disruption = &self.disruption;
         let suspected = self.suspects.iter().chain(&disruption.held).chain(&disruption.again);

@@ -102,7 +102,7 @@ fn a_group_stays_if_it_is_told_to() {
         assert_eq!(part, if stays { 1 } else { 0 });
         assert_eq!(engine.plan() == &home, !stays);
         assert_eq!(engine.choices().len(), usize::from(stays));
-        // A new life of the group starts at home.
+        // A group created anew starts at home.
         engine.apply(&[Change::Delete { mgid: Mgid(0) }]).unwrap();
         make(&mut engine, &fabric.graph, &Step::Put(0, vec![0, 2]));
         assert_eq!(engine.plan(), &home);

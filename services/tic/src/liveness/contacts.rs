@@ -63,14 +63,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_contact_is_that_of_the_present_life() {
+    fn the_last_contact_is_that_of_the_present_incarnation() {
         let contacts = Contacts::default();
         let node = NodeName::new("n").unwrap();
         let incarnation =
             |number| NodeIncarnation { node: node.clone(), incarnation: Incarnation(number) };
         contacts.note([&incarnation(1)], Moment(5));
         assert_eq!(contacts.last(&node, Incarnation(1)), Some(Moment(5)));
-        assert_eq!(contacts.last(&node, Incarnation(2)), None, "it was another life");
+        assert_eq!(contacts.last(&node, Incarnation(2)), None, "it was another incarnation");
         contacts.note([&incarnation(2)], Moment(9));
         assert_eq!(contacts.last(&node, Incarnation(2)), Some(Moment(9)));
         contacts.forget(&node);

@@ -31,7 +31,7 @@ pub(crate) struct Pending {
     pub(crate) heard: BTreeMap<NodeIncarnation, Duration>,
     pub(crate) reported: BTreeSet<NodeIncarnation>,
     pub(crate) cut_off: CutOff,
-    /// Lives of nodes that have begun or ended, or to host group agents.
+    /// Incarnations of nodes that have begun or ended, or to host group agents.
     pub(crate) changed: BTreeSet<NodeIncarnation>,
     /// All records may be others.
     pub(crate) all_changed: bool,
@@ -74,7 +74,7 @@ impl LivenessInbox {
         }
     }
 
-    /// These lives have begun or ended, or to host group agents.
+    /// These incarnations have begun or ended, or to host group agents.
     pub(crate) fn changed(&self, incarnations: BTreeSet<NodeIncarnation>) {
         self.put(|pending| pending.changed.extend(incarnations));
     }

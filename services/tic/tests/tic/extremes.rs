@@ -158,7 +158,7 @@ struct Requests<'a> {
     term: u64,
     /// The group `g`, whose agent is on `n0`.
     group: v1::Group,
-    /// Number of a node in its first life and in no group, which may be expelled.
+    /// Number of a node in its first incarnation and in no group, which may be expelled.
     spare_node: u32,
     /// Number of the nodes' last start; `n7` has not had it yet.
     start_id: u64,
@@ -236,8 +236,8 @@ impl Requests<'_> {
         }
     }
 
-    /// With 0 and 1, which mean its present life, the node is expelled. No other request names it
-    /// after that.
+    /// With 0 and 1, which mean its present incarnation, the node is expelled. No other request
+    /// names it after that.
     async fn send_failures(&mut self) {
         let (mut client, incarnation) = (self.tic.client.clone(), self.sent.number);
         for probe_first in [true, false] {
@@ -356,7 +356,7 @@ impl Requests<'_> {
     }
 }
 
-/// Begins a new life of a node, which is up then.
+/// Begins a new incarnation of a node, which is up then.
 async fn start_node(tic: &Tic, number: u32, start_id: u64) -> v1::Node {
     let request = registration(number, ADDRESS, start_id);
     let admitted = tic.client.clone().register_node(request).await.unwrap().into_inner();

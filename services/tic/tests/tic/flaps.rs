@@ -35,7 +35,7 @@ async fn a_flapping_node_is_shown_as_suppressed_until_it_is_readmitted() {
     assert!(node.suppressed_until.is_some());
     let listed = tic.nodes().await.remove(0);
     assert_eq!(listed, node);
-    assert!(listed.suppressed_reason.starts_with("lives that ended of late count "), "{listed:?}");
+    assert!(listed.suppressed_reason.starts_with("recent flaps count "), "{listed:?}");
     let clear = readmit(&tic, "n0").await.unwrap();
     assert_eq!((clear.suppressed_until, clear.suppressed_reason.as_str()), (None, ""));
     assert_eq!(tic.nodes().await, [clear]);
@@ -50,7 +50,7 @@ async fn a_suppressed_node_is_refused_also_after_a_restart_of_the_tic() {
     tic.register(0).await;
     start_anew(&tic, 2).await.unwrap();
     assert_eq!(reason(&start_anew(&tic, 3).await.unwrap_err()), "NODE_SUPPRESSED");
-    assert_eq!(tic.nodes().await[0].state(), v1::NodeState::Failed, "the life before has ended");
+    assert_eq!(tic.nodes().await[0].state(), v1::NodeState::Failed, "the former one has ended");
     tic.kill().await;
     let tic = Tic::start(damped(FlapPolicy::Refuse, store)).await;
     let refused = start_anew(&tic, 3).await.unwrap_err();

@@ -129,7 +129,7 @@ async fn a_dead_node_in_no_group_is_expelled_and_its_record_can_then_be_removed(
     assert_eq!(reason(&remove(&tic, "n1").await.unwrap_err()), "UNKNOWN_NODE");
     let told = watch.message().await.unwrap().unwrap().changes.remove(0).kind.unwrap();
     assert_eq!(told, v1::directory_change::Kind::RemovedNode("n1".to_owned()));
-    // Its next life is newer than all that others know of its first.
+    // Its next incarnation is newer than all that others know of its first.
     let request = registration(1, "127.0.0.1:1", 7);
     let again = tic.client.clone().register_node(request).await.unwrap().into_inner();
     assert_eq!(again.node.unwrap().incarnation, 2);

@@ -82,7 +82,7 @@ async fn the_tic_vouches_to_the_agent_of_a_group_that_asks_for_it() {
     let has_key = |bytes: &[u8]| bytes.windows(16).any(|part| part == key(1, 1).bytes());
     assert!(has_key(&with_key(1, 1).encode_to_vec()) && !has_key(&node.encode_to_vec()));
 
-    // Its next life has another key; what was said to the life before counts no more.
+    // Its next incarnation has another key; what was said to the former one counts no more.
     tic.client.clone().register_node(with_key(1, 2)).await.unwrap();
     let again = v1::JoinGroupRequest {
         incarnation: 2,

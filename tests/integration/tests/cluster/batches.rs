@@ -122,7 +122,7 @@ async fn a_group_that_waits_has_no_tree_before_all_are_there() {
 
 /// The small form of `cli/benches/paper_scale`.
 #[tokio::test]
-async fn thousands_of_memberships_at_once_reach_everybody_and_cost_nobody_its_life() {
+async fn thousands_of_memberships_at_once_reach_everybody_and_expel_no_node() {
     let cluster = Cluster::start(Layout::leaf_spine()).await;
     let client = &cluster.client;
     let nodes = client.nodes().await.unwrap();
@@ -154,5 +154,5 @@ async fn thousands_of_memberships_at_once_reach_everybody_and_cost_nobody_its_li
     assert_eq!(count, 60);
     client.settled().await;
     eventually("every member has its place", async || member_tables_agree(client).await).await;
-    assert_eq!(client.nodes().await.unwrap(), nodes, "all of them in their first life");
+    assert_eq!(client.nodes().await.unwrap(), nodes, "all of them in their first incarnation");
 }

@@ -294,14 +294,14 @@ async fn repair(cluster: &Cluster) {
     }
 }
 
-/// Restarts all operating agents, which begins a new life of every node.
+/// Restarts all operating agents, which begins a new incarnation of every node.
 async fn restart_agents(cluster: &mut Cluster) {
     let before = cluster.client.nodes().await.unwrap();
     for agent in &mut cluster.operating {
         agent.stop().await;
         agent.restart().await;
     }
-    eventually("all nodes have a new life", async || {
+    eventually("all nodes have a new incarnation", async || {
         let now = cluster.client.nodes().await.map_err(|status| status.to_string())?;
         let is_new = |node: &v1::Node| {
             let known = before.iter().find(|known| known.name == node.name);
@@ -373,7 +373,7 @@ async fn no_number_to_agents_or_route_services_shuts_out_later_ones() {
         groups_form(&cluster, &traffic, &format!("restarted {number}")).await;
         restart_agents(&mut cluster).await;
         cluster.client.join_all("g", &["n0", "n6", "n12"]).await;
-        groups_form(&cluster, &traffic, &format!("new life {number}")).await;
+        groups_form(&cluster, &traffic, &format!("new incarnation {number}")).await;
     }
 }
 

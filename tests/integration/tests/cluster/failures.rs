@@ -23,7 +23,7 @@ async fn with_group(layout: Layout) -> (Cluster, Traffic) {
     (cluster, traffic)
 }
 
-/// A join of a process in one life of its node.
+/// A join of a process in one incarnation of its node.
 fn join_in(node: &v1::Node) -> v1::JoinGroupRequest {
     v1::JoinGroupRequest {
         request_id: request_id(),
@@ -185,7 +185,7 @@ async fn a_node_that_network_management_gives_up_comes_back_by_itself_without_me
         if new { Ok(()) } else { Err(format!("{now:?}")) }
     })
     .await;
-    // The same report once more is about a life that is over.
+    // The same report once more is about an incarnation that is over.
     let answer = client.tic().report_node_failure(report).await.unwrap().into_inner();
     assert_eq!(answer.ended_memberships, 0);
     cluster.is_whole(&traffic, &Faults::new()).await;

@@ -297,7 +297,7 @@ async fn an_operating_agent_waits_for_an_mgid_that_is_not_clean_yet() {
     let client = &cluster.client;
     let traffic = Traffic::listen(client).await;
     for round in 0..4 {
-        let name = format!("life {round}");
+        let name = format!("round {round}");
         client.join_fixed(&name, 7, &["n0", "n6", "n12"]).await;
         cluster.is_whole(&traffic, &Faults::new()).await;
         for node in ["n0", "n6", "n12"] {

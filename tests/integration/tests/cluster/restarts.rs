@@ -263,7 +263,7 @@ async fn after_a_power_cut_of_everything_the_groups_that_were_to_stay_are_there(
     cluster.switches[0].restart().await;
     cluster.tic.restart().await;
     cluster.fabric.restart().await;
-    eventually("all nodes have a new life and only the lasting group is left", async || {
+    eventually("all nodes have a new incarnation and only the lasting group is left", async || {
         let nodes = cluster.client.nodes().await.map_err(|status| status.to_string())?;
         let (left, _) = cluster.client.records().await.map_err(|status| status.to_string())?;
         let names: Vec<&str> = left.iter().map(|group| group.name.as_str()).collect();

@@ -31,10 +31,14 @@ impl Appointments {
     /// Checks a node that may host agents.
     pub(crate) fn note(&mut self, node: &SimNode) {
         let Some(ga) = &node.ga else { return };
-        let life = (node.index, ga.incarnation());
+        let incarnation = (node.index, ga.incarnation());
         for hosted in ga.status() {
-            let first = *self.0.entry((hosted.gn, hosted.epoch)).or_insert(life);
-            assert_eq!(first, life, "G4: two agents of {:?} in {:?}", hosted.gn, hosted.epoch);
+            let first = *self.0.entry((hosted.gn, hosted.epoch)).or_insert(incarnation);
+            assert_eq!(
+                first, incarnation,
+                "G4: two agents of {:?} in {:?}",
+                hosted.gn, hosted.epoch
+            );
         }
     }
 }

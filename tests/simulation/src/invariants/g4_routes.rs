@@ -29,7 +29,7 @@ impl Fences {
     }
 }
 
-/// The newest term that one life of an agent has forwarded to its switches.
+/// The newest term that one incarnation of an agent has forwarded to its switches.
 #[derive(Debug, Default)]
 pub(crate) struct Terms(AtomicU64);
 

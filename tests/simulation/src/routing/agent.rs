@@ -23,7 +23,7 @@ pub(super) struct Caller {
     /// Index of the route service or switch agent that waits.
     pub(super) at: usize,
     /// Incarnation that made the call.
-    pub(super) life: u64,
+    pub(super) incarnation: u64,
     pub(super) call: u64,
 }
 
@@ -36,10 +36,10 @@ pub(super) struct Shard {
     pub(super) colors: u16,
 }
 
-/// One life of an agent, with the calls that it serves.
+/// One incarnation of an agent, with the calls that it serves.
 #[derive(Debug)]
 pub(super) struct SimAgent {
-    pub(super) life: u64,
+    pub(super) incarnation: u64,
     agent: SwitchAgent,
     pub(super) executor: ManualExecutor<SwitchRequest, SwitchReply>,
     tasks: BTreeMap<u64, Task>,
@@ -58,13 +58,13 @@ impl std::fmt::Debug for Task {
 }
 
 impl SimAgent {
-    pub(super) fn new(now: Moment, life: u64, shard: &Shard) -> Self {
+    pub(super) fn new(now: Moment, incarnation: u64, shard: &Shard) -> Self {
         let executor = ManualExecutor::new(now);
         let terms = Terms::default();
         let driver = SimDriver { executor: executor.clone(), shard: shard.clone(), terms };
         let only = shard.switches.iter().map(|at| shard.graph.switch_name(*at).to_owned());
         let agent = SwitchAgent::new(Arc::new(driver), only.collect());
-        Self { life, agent, executor, tasks: BTreeMap::new(), started: 0 }
+        Self { incarnation, agent, executor, tasks: BTreeMap::new(), started: 0 }
     }
 
     pub(super) fn is_idle(&self) -> bool {

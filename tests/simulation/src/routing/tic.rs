@@ -26,11 +26,11 @@ const LEASE: Duration = Duration::from_millis(1_500);
 /// Number of MGIDs; so few that groups share spanning trees.
 pub(super) const MGIDS: u32 = 40;
 
-/// A watch of one life of a route service.
+/// A watch of one incarnation of a route service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct WatchKey {
     pub(super) router: usize,
-    pub(super) life: u64,
+    pub(super) incarnation: u64,
     pub(super) watch: u64,
 }
 
@@ -140,10 +140,10 @@ impl SimTic {
         &mut self,
         graph: &Graph,
         router: usize,
-        life: u64,
+        incarnation: u64,
     ) -> (u64, Vec<v1::WatchDirectoryResponse>) {
         self.opened += 1;
-        self.watches.insert(WatchKey { router, life, watch: self.opened });
+        self.watches.insert(WatchKey { router, incarnation, watch: self.opened });
         let revision = self.directory.revision().0;
         let part = |changes, snapshot_end| v1::WatchDirectoryResponse {
             revision,

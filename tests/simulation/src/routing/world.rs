@@ -67,7 +67,7 @@ pub(crate) struct RouteWorld {
     shards: Vec<Shard>,
     /// Arrival of the latest report of each agent at the TIC.
     seen_at: Vec<Moment>,
-    lives: u64,
+    incarnations: u64,
     tic_is_down: bool,
     frozen: BTreeSet<RouteParty>,
     /// Calls that wait for a frozen agent.
@@ -86,9 +86,9 @@ pub(crate) struct RouteWorld {
     requests: u64,
 }
 
-/// One life of a route service, in a simulated environment.
+/// One incarnation of a route service, in a simulated environment.
 struct SimRouter {
-    life: u64,
+    incarnation: u64,
     executor: ManualExecutor<RouterRequest, RouterResult>,
     future: BoxFuture<Result<(), RunError>>,
     streams: BTreeMap<u64, Stream>,
@@ -101,7 +101,7 @@ struct SimRouter {
 
 impl std::fmt::Debug for SimRouter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SimRouter").field("life", &self.life).finish_non_exhaustive()
+        f.debug_struct("SimRouter").field("incarnation", &self.incarnation).finish_non_exhaustive()
     }
 }
 
@@ -134,7 +134,7 @@ enum Event {
     SwitchRequest(Caller, SwitchRequest),
     /// A switch's reply reaches the agent.
     SwitchReply(Caller, SwitchReply),
-    /// An agent polls its hardware, periodically during its life.
+    /// An agent polls its hardware, periodically as long as it runs.
     PollHardware(usize, u64),
     /// An agent's report of failed parts reaches the TIC.
     FaultsSeen(usize, BTreeSet<ElementKey>),
@@ -185,7 +185,7 @@ impl RouteWorld {
             agents: shards.iter().map(|_| None).collect(),
             seen_at: vec![Moment(0); shards.len()],
             shards,
-            lives: 0,
+            incarnations: 0,
             tic_is_down: false,
             frozen: BTreeSet::new(),
             waiting: BTreeMap::new(),
@@ -245,13 +245,13 @@ impl RouteWorld {
             Event::SwitchReply(to, reply) => {
                 self.under_way -= 1;
                 if let Some(agent) =
-                    self.agents[to.at].as_ref().filter(|agent| agent.life == to.life)
+                    self.agents[to.at].as_ref().filter(|agent| agent.incarnation == to.incarnation)
                 {
                     agent.executor.answer(to.call, reply);
                 }
                 self.resume_agent(to.at);
             }
-            Event::PollHardware(agent, life) => self.poll_hardware(agent, life),
+            Event::PollHardware(agent, incarnation) => self.poll_hardware(agent, incarnation),
             Event::FaultsSeen(agent, elements) => self.seen(agent, elements),
             Event::RouteHeard(member_key, at, route) => self.hear(member_key, at, route),
             Event::Start(who) => self.start(who),
@@ -259,8 +259,8 @@ impl RouteWorld {
     }
 
     fn start(&mut self, who: RouteParty) {
-        self.lives += 1;
-        let life = self.lives;
+        self.incarnations += 1;
+        let incarnation = self.incarnations;
         match who {
             RouteParty::Router(at) if self.routers[at].is_none() => {
                 let executor = ManualExecutor::new(self.now);
@@ -270,13 +270,14 @@ impl RouteWorld {
                 let name = format!("router {at}");
                 let future = Box::pin(run_without_api(environment, name, map, self.policy.clone()));
                 let (streams, turn) = (BTreeMap::new(), BTreeSet::new());
-                let router = SimRouter { life, executor, future, streams, waits: true, turn };
+                let router =
+                    SimRouter { incarnation, executor, future, streams, waits: true, turn };
                 self.routers[at] = Some(router);
                 self.resume(at);
             }
             RouteParty::Agent(at) if self.agents[at].is_none() => {
-                self.agents[at] = Some(SimAgent::new(self.now, life, &self.shards[at]));
-                self.enqueue(Duration::ZERO, Event::PollHardware(at, life));
+                self.agents[at] = Some(SimAgent::new(self.now, incarnation, &self.shards[at]));
+                self.enqueue(Duration::ZERO, Event::PollHardware(at, incarnation));
             }
             RouteParty::Tic if self.tic_is_down => {
                 self.tic_is_down = false;
@@ -294,10 +295,10 @@ impl RouteWorld {
         let Some(router) = &mut self.routers[at] else { return };
         let ended = router.executor.poll(self.now, &mut router.future);
         assert!(ended.is_pending(), "S3: a route service ends by itself: {ended:?}");
-        let (life, calls, alarm) =
-            (router.life, router.executor.take_calls(), router.executor.alarm());
+        let (incarnation, calls, alarm) =
+            (router.incarnation, router.executor.take_calls(), router.executor.alarm());
         for (call, request) in calls {
-            self.send_request(Caller { at, life, call }, request);
+            self.send_request(Caller { at, incarnation, call }, request);
         }
         if let Some(alarm) = alarm {
             self.enqueue(alarm.since(self.now), Event::Wake(at));

@@ -7,7 +7,7 @@ use crate::flaps::{FlapDamping, FlapPolicy};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Nodes 0 to 3; the second end of a life within a short time suppresses a node.
+/// Nodes 0 to 3; the second flap within a short time suppresses a node.
 fn damped(policy: FlapPolicy) -> Tic {
     let damping = FlapDamping { policy, limit: 1, half_life: MINUTE };
     let mut tic = Tic::new(Limits { damping, ..Limits::default() });
@@ -25,12 +25,12 @@ fn suppressed(tic: &Tic, node: u32) -> Option<Moment> {
 #[test]
 fn a_suppressed_node_hosts_no_agent_while_another_can() {
     let mut tic = damped(FlapPolicy::NoHost);
-    tic.run(&register(1, 2)).unwrap(); // a new start ends a life, too
+    tic.run(&register(1, 2)).unwrap(); // a new start ends an incarnation, too
     tic.run(&node_failed(1)).unwrap();
     tic.run(&register(1, 3)).unwrap();
     assert!(suppressed(&tic, 1).is_some(), "it is up, and suppressed");
-    for (node, life) in [(0, 1), (1, 3), (2, 1)] {
-        tic.run(&join_in("g", node, life)).unwrap();
+    for (node, incarnation) in [(0, 1), (1, 3), (2, 1)] {
+        tic.run(&join_in("g", node, incarnation)).unwrap();
     }
     tic.run(&node_failed(0)).unwrap();
     assert_eq!(tic.group("g").agent, Some(node_name(2)), "not the lowest rank, which is of node 1");
@@ -52,7 +52,7 @@ fn a_node_that_is_not_readmitted_is_out_until_the_stated_time() {
     tic.run(&node_failed(1)).unwrap();
     tic.run(&register(1, 2)).unwrap();
     tic.run(&join_in("g", 1, 2)).unwrap();
-    // It starts anew a second time: the life that it had ends, and no other begins.
+    // It starts anew a second time: its incarnation ends, and no other begins.
     let Ok(Answer::Suppressed(record, until)) = tic.run(&register(1, 3)) else {
         panic!("it is not readmitted")
     };
@@ -70,8 +70,8 @@ fn a_node_that_is_not_readmitted_is_out_until_the_stated_time() {
 #[test]
 fn an_administrator_clears_the_flap_history() {
     let mut tic = damped(FlapPolicy::Refuse);
-    for life in 2..4 {
-        let _ = tic.run(&register(1, life)).unwrap();
+    for incarnation in 2..4 {
+        let _ = tic.run(&register(1, incarnation)).unwrap();
     }
     assert!(suppressed(&tic, 1).is_some());
     let forget = |node| Command::ForgetFlaps { node: node_name(node) };
@@ -85,11 +85,11 @@ fn an_administrator_clears_the_flap_history() {
     assert_eq!(unknown, Refusal::UnknownNode { node: node_name(9) });
 }
 
-/// A join of process `p` in one life of a node.
-fn join_in(group: &str, node: u32, life: u64) -> Command {
+/// A join of process `p` in one incarnation of a node.
+fn join_in(group: &str, node: u32, incarnation: u64) -> Command {
     Command::Join(Join {
-        request_id: RequestId::new(&format!("{group}/{node}/{life}")).unwrap(),
+        request_id: RequestId::new(&format!("{group}/{node}/{incarnation}")).unwrap(),
         group: spec(group),
-        member: Joiner { incarnation: Incarnation(life), ..joiner(node, "p") },
+        member: Joiner { incarnation: Incarnation(incarnation), ..joiner(node, "p") },
     })
 }

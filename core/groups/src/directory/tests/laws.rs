@@ -15,8 +15,8 @@ fn random_command() -> impl Strategy<Value = Command> {
     let process = (0u32..2).prop_map(|process| format!("p{process}"));
     let id = (0u32..60).prop_map(|id| format!("r{id}"));
     (0u32..25, 0u32..5, group, process, id, 1u64..4).prop_map(
-        |(kind, node, group, process, id, life)| match kind {
-            0 | 1 => register(node, life),
+        |(kind, node, group, process, id, number)| match kind {
+            0 | 1 => register(node, number),
             2..=6 => Command::Join(Join {
                 request_id: RequestId::new(&id).unwrap(),
                 group: GroupSpec {
@@ -24,7 +24,7 @@ fn random_command() -> impl Strategy<Value = Command> {
                     mgid: (group == "g1").then_some(Mgid(1)),
                     ..spec(&group)
                 },
-                member: Joiner { incarnation: Incarnation(life), ..joiner(node, &process) },
+                member: Joiner { incarnation: Incarnation(number), ..joiner(node, &process) },
             }),
             7 | 8 => leave(&id, &group, node, &process),
             9 => delete(&id, &group),
@@ -32,9 +32,9 @@ fn random_command() -> impl Strategy<Value = Command> {
             13 | 14 => create_job(&id, &process, &[node, node + 1]),
             15 => delete_job(&id, &process),
             24 => Command::ReserveJob(reserve_job(&process)),
-            12 => Command::Routed { routes: Vec::new(), clean: Some(Revision(life * 20)) },
+            12 => Command::Routed { routes: Vec::new(), clean: Some(Revision(number * 20)) },
             22 | 23 => Command::MoveGroups(vec![GroupMove {
-                gn: Gn(life),
+                gn: Gn(number),
                 from: Mgid([1, 100, 101, 7, 8][node as usize]),
                 to: Mgid([7, 8, 101, 1, 100][(node + kind) as usize % 5]),
             }]),
@@ -78,13 +78,13 @@ proptest! {
         for node in 0..4 {
             tic.run(&register(node, 1)).unwrap();
         }
-        let mut lives: BTreeMap<NodeName, Incarnation> = BTreeMap::new();
+        let mut incarnations: BTreeMap<NodeName, Incarnation> = BTreeMap::new();
         for command in &commands {
             let before = tic.directory.clone();
             tic.now = tic.now.after(Duration::from_secs(1));
-            let life = |m: &MemberRecord| (m.gn, m.joined, m.node.clone(), m.process.clone());
+            let identity = |m: &MemberRecord| (m.gn, m.joined, m.node.clone(), m.process.clone());
             let members = before.groups.values().flat_map(|group| group.members.values());
-            let pns: BTreeMap<_, _> = members.map(|member| (life(member), member.pn)).collect();
+            let pns: BTreeMap<_, _> = members.map(|member| (identity(member), member.pn)).collect();
             let answer = tic.run(command);
             if answer.is_err() {
                 prop_assert_eq!(&before, &tic.directory);
@@ -92,11 +92,11 @@ proptest! {
             if let Ok(Answer::Node(node)) = answer
                 && before.node(&node.name).is_none_or(|old| old.incarnation != node.incarnation)
             {
-                let last = lives.insert(node.name, node.incarnation);
+                let last = incarnations.insert(node.name, node.incarnation);
                 prop_assert!(last.is_none_or(|last| last < node.incarnation), "DIR-4");
             }
             for member in tic.directory.groups.values().flat_map(|g| g.members.values()) {
-                if let Some(pn) = pns.get(&life(member)) {
+                if let Some(pn) = pns.get(&identity(member)) {
                     prop_assert_eq!(*pn, member.pn, "G1: a live process keeps its PN");
                 }
             }

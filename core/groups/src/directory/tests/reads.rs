@@ -94,7 +94,7 @@ fn groups_of_an_endpoint_are_those_its_processes_are_in() {
 }
 
 #[test]
-fn only_the_record_of_a_failed_node_is_removed_and_its_next_life_is_a_later_one() {
+fn only_the_record_of_a_failed_node_is_removed_and_its_next_incarnation_is_a_later_one() {
     let mut tic = Tic::with_nodes(2);
     tic.join("g", 0, "p");
     let remove = |node| Command::RemoveNode { node: node_name(node) };

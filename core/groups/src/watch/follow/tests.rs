@@ -166,7 +166,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn lives_are_followed_as_if_all_hosts_were_looked_at(
+    fn incarnations_are_followed_as_if_all_hosts_were_looked_at(
         steps in proptest::collection::vec((step(), 0..3_u64), 1..60),
         max_silent_percent in 30..101_u8,
     ) {

@@ -1,7 +1,7 @@
 //! Chooses the shapes of new groups' unicast trees by the constants that were measured here.
 //!
 //! Without measured constants every group has two below each. A group keeps its shape as long as it
-//! lives; new constants hold for groups that are created later.
+//! exists; new constants hold for groups that are created later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;

@@ -146,7 +146,7 @@ fn is_up_to_date(world: &RouteWorld, at: usize, router: &Option<SimRouter>) -> b
     let mut watches = world.tic.watches.iter();
     let watches = watches.any(|key| {
         let has_taken = |one: &Stream| one.seen == world.tic.published && one.reader.is_some();
-        (key.router, key.life) == (at, router.life)
+        (key.router, key.incarnation) == (at, router.incarnation)
             && router.streams.get(&key.watch).is_some_and(has_taken)
     });
     watches && router.turn.is_empty() && !world.frozen.contains(&RouteParty::Router(at))

@@ -114,10 +114,10 @@ impl RouteWorld {
     }
 
     /// An agent polls its hardware, reports failed parts, and schedules the next poll.
-    pub(super) fn poll_hardware(&mut self, at: usize, life: u64) {
-        if self.agents[at].as_ref().is_some_and(|agent| agent.life == life) {
+    pub(super) fn poll_hardware(&mut self, at: usize, incarnation: u64) {
+        if self.agents[at].as_ref().is_some_and(|agent| agent.incarnation == incarnation) {
             self.report_faults(at);
-            self.enqueue(HARDWARE_POLL, Event::PollHardware(at, life));
+            self.enqueue(HARDWARE_POLL, Event::PollHardware(at, incarnation));
         }
     }
 

@@ -80,8 +80,10 @@ impl RouteWorld {
     }
 
     pub(super) fn answer_router(&mut self, caller: Caller, answer: RouterResult) {
-        let Caller { at, life, call } = caller;
-        if let Some(router) = self.routers[at].as_mut().filter(|router| router.life == life) {
+        let Caller { at, incarnation, call } = caller;
+        if let Some(router) =
+            self.routers[at].as_mut().filter(|router| router.incarnation == incarnation)
+        {
             router.waits &= !matches!(answer, Ok(RouterReply::Acquired(_)));
             router.turn.remove(&call);
             router.executor.answer(call, answer);
@@ -95,11 +97,11 @@ impl RouteWorld {
         }
         let Some(agent) = &mut self.agents[at] else { return };
         let answers = agent.resume(self.now);
-        let (life, requests) = (agent.life, agent.executor.take_calls());
+        let (incarnation, requests) = (agent.incarnation, agent.executor.take_calls());
         for (call, request) in requests {
             let delay = self.draw_switch_delay();
             self.under_way += 1;
-            self.enqueue(delay, Event::SwitchRequest(Caller { at, life, call }, request));
+            self.enqueue(delay, Event::SwitchRequest(Caller { at, incarnation, call }, request));
         }
         for (caller, answer) in answers {
             self.send_answer(RouteParty::Agent(at), caller, answer);
@@ -116,7 +118,9 @@ impl RouteWorld {
 
     /// Returns a watch on the reader's side; `None` if the reader has been killed.
     pub(super) fn stream(&mut self, key: WatchKey) -> Option<&mut Stream> {
-        let router = self.routers[key.router].as_mut().filter(|router| router.life == key.life)?;
+        let router = self.routers[key.router]
+            .as_mut()
+            .filter(|router| router.incarnation == key.incarnation)?;
         Some(router.streams.entry(key.watch).or_default())
     }
 
@@ -163,14 +167,16 @@ impl RouteWorld {
     }
 
     pub(super) fn serve_tic(&mut self, caller: Caller, request: RouterRequest) -> RouterResult {
-        let Caller { at: router, life, .. } = caller;
+        let Caller { at: router, incarnation, .. } = caller;
         match request {
-            RouterRequest::Watch if self.stream(WatchKey { router, life, watch: 0 }).is_none() => {
+            RouterRequest::Watch
+                if self.stream(WatchKey { router, incarnation, watch: 0 }).is_none() =>
+            {
                 Err(Status::unavailable("the caller has died"))
             }
             RouterRequest::Watch => {
-                let (watch, messages) = self.tic.watch(&self.graph, router, life);
-                let key = WatchKey { router, life, watch };
+                let (watch, messages) = self.tic.watch(&self.graph, router, incarnation);
+                let key = WatchKey { router, incarnation, watch };
                 // The snapshot contains everything that was published before.
                 let before = self.tic.published.saturating_sub(messages.len() as u64);
                 if let Some(stream) = self.stream(key) {

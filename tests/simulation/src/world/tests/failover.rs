@@ -266,7 +266,7 @@ fn the_leading_tic_dies_while_an_agent_is_replaced() {
 
 /// A node is cut off completely, and reachable again while its expulsion is in flight.
 #[test]
-fn an_agent_reachable_again_when_expelled_starts_a_new_life() {
+fn an_agent_reachable_again_when_expelled_starts_a_new_incarnation() {
     let mut world = in_one_group(4);
     let before = ranks(&world);
     world.apply_action(Action::SlowStore { delay: SECOND });

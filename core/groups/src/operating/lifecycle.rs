@@ -19,7 +19,7 @@ impl Oa {
     }
 
     /// Handles the TIC's answer to a registration. A registration is also sent to check whether the
-    /// present life is still valid.
+    /// present incarnation is still valid.
     pub fn registered(&mut self, now: Moment, answer: Result<NodeRecord, TicRefusal>) {
         let ours = |node: &NodeRecord| node.start_id == self.start_id;
         match answer {
@@ -33,7 +33,7 @@ impl Oa {
             Ok(node) if node.state == NodeState::Failed => self.restart(now),
             Ok(node) if self.phase == Phase::Up && self.incarnation == node.incarnation => {}
             Ok(node) => {
-                self.reset(); // the TIC no longer knows the life it admitted before
+                self.reset(); // the TIC no longer knows the incarnation it admitted before
                 self.phase = Phase::Up;
                 self.incarnation = node.incarnation;
                 self.output.push_back(OaOutput::Up(node.incarnation));
@@ -43,7 +43,7 @@ impl Oa {
         }
     }
 
-    /// Records that the TIC has expelled a life of this node.
+    /// Records that the TIC has expelled an incarnation of this node.
     pub fn expelled(&mut self, now: Moment, incarnation: Incarnation) {
         if self.phase == Phase::Up && self.incarnation == incarnation {
             self.restart(now);
@@ -62,7 +62,7 @@ impl Oa {
         self.register_at = now;
     }
 
-    /// Starts a stopped node, in a new life without memberships.
+    /// Starts a stopped node, in a new incarnation without memberships.
     pub fn start(&mut self, now: Moment) {
         if self.phase == Phase::Stopped {
             self.start_id += 1;
@@ -97,7 +97,7 @@ impl Oa {
         }));
     }
 
-    /// Starts a new life after an expulsion; open calls continue in it.
+    /// Starts a new incarnation after an expulsion; open calls continue in it.
     fn restart(&mut self, now: Moment) {
         self.reset();
         self.start_id += 1;
@@ -116,7 +116,7 @@ impl Oa {
         if !ended.is_empty() {
             self.output.push_back(OaOutput::Ended(ended));
         }
-        // A granted membership ended with the life it was granted to.
+        // A granted membership ended with the incarnation it was granted to.
         let lost = |(id, call): (&CallId, &PendingCall)| {
             matches!(call.stage, CallStage::Granted(..)).then_some(*id)
         };
