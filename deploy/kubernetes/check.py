@@ -23,7 +23,7 @@ import page
 
 SCHEMAS = "1.32"
 WORKLOADS = {"StatefulSet", "Deployment", "DaemonSet"}
-# What comes with operators is no part of Kubernetes, and has no schema here.
+# Kinds that come with operators are no part of Kubernetes, and have no schema here.
 FOREIGN = {"PodMonitor", "Certificate", "Issuer"}
 METRICS = 9464
 ROLES = {"tic", "router", "fabric", "operating-agent", "switch-agent"}
@@ -294,7 +294,7 @@ def served(program, store):
                     break
             else:
                 sys.exit("fabricast up: " + "".join(said))
-            # What it says later is read, too, or it would wait.
+            # Its later output is read, too, or it would wait.
             threading.Thread(target=up.stderr.read, daemon=True).start()
             yield address.group(1)
         finally:

@@ -79,7 +79,7 @@ def listen():
                 gaps.append((now, range(newest + 1, number)))
             newest = max(newest, number)
             numbers.add(number)
-    # What another datagram overtook was missed, and not lost.
+    # A datagram that another one overtook was missed, and not lost.
     gaps = [(when, sum(number not in numbers for number in missed)) for when, missed in gaps]
     lost = max(numbers) - min(numbers) + 1 - len(numbers) if numbers else 0
     known = {"received": len(numbers), "again": again, "lost_between": lost, "longest_pause_ms": round(pause * 1e3, 1)}

@@ -156,9 +156,9 @@ mod tests {
         import "google/protobuf/timestamp.proto";
         // Says things back.
         service EchoService { rpc Echo(EchoRequest) returns (EchoResponse); }
-        // What to say.
+        // Bytes to say.
         message EchoRequest { bytes payload = 1; google.protobuf.Timestamp sent = 2; }
-        // What was said.
+        // Bytes that were said.
         message EchoResponse { bytes payload = 1; }
     "#;
 
@@ -179,7 +179,7 @@ mod tests {
             "cargo xtask proto",
             "pub mod echo_service_client",
             "pub mod echo_service_server",
-            "/// What to say.",
+            "/// Bytes to say.",
             "pub payload: ::prost::alloc::vec::Vec<u8>",
             "::prost_types::Timestamp",
         ] {

@@ -328,7 +328,7 @@ fn route_text(group: &v1::Group) -> (String, String) {
                 if route.routed_revision >= group.members_revision { "routed" } else { "waiting" };
             (state.to_owned(), route.color.to_string())
         }
-        // What kept it from having one may not be so any more.
+        // The cause that kept it from having one may be gone.
         Some(route) if route.routed_revision < group.members_revision => {
             ("waiting".to_owned(), "-".to_owned())
         }

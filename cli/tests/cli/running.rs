@@ -301,7 +301,7 @@ fn nodes_die_and_return(up: &Up) {
     assert!(plan.contains("another node hosts the group agent"), "{plan}");
     assert_eq!(up.routed("jobs/1", 3)["memberCount"], 3, "a dry run changes nothing");
 
-    // Whoever falls silent is found out and expelled.
+    // A node that falls silent is noticed and expelled.
     assert_eq!(up.ok(&["node", "stop", "node002"]), "node node002 stopped\n");
     up.run(&["group", "join", "jobs/1", "--node", "node002"]).refused(2, "NODE_STOPPED");
     assert_eq!(names(&up.routed("jobs/1", 2)["members"], "node"), ["node001", "gpu036"]);
@@ -313,7 +313,7 @@ fn nodes_die_and_return(up: &Up) {
     assert_eq!(up.json(&["group", "join", "jobs/1", "--node", "node002"])["pn"], 1);
     up.routed("jobs/1", 3);
 
-    // Whoever is reported is expelled at once.
+    // A node that is reported is expelled at once.
     assert_eq!(up.ok(&["node", "fail", "gpu036"]), "node gpu036 expelled, 1 membership ended\n");
     assert_eq!(names(&up.routed("jobs/1", 2)["members"], "node"), ["node001", "node002"]);
 }

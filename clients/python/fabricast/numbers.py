@@ -8,7 +8,7 @@ from typing import Any, Iterable, Optional, Tuple, TypeVar, Union
 
 from .errors import InvalidArgument
 
-# What operations take and return: a list, tuple, array.array, memoryview or array of numpy.
+# Arguments and results of operations: a list, tuple, array.array, memoryview or array of numpy.
 Numbers = TypeVar("Numbers")
 # A payload: bytes, or anything else with the buffer protocol that is contiguous.
 Payload = Union[bytes, bytearray, memoryview, "array[Any]", Any]

@@ -45,7 +45,7 @@ pub fn load_text<R: Role>(text: &str, sources: &Sources) -> Result<R, ConfigErro
     let mut tree = Tree::default();
     let path = sources.file.as_deref().unwrap_or(Path::new(""));
     if !add_file(path, text, R::SECTION, &mut tree, &mut problems) {
-        // What else such a file says cannot be told, so the checks would only mislead.
+        // The rest of such a file cannot be told, so the checks would only mislead.
         return problems.into_result(None);
     }
     for (name, value) in &sources.variables {

@@ -277,7 +277,7 @@ mod tests {
         let mut client = HealthClient::new(peer.channel());
         let ended = client.check(HealthCheckRequest::default()).await;
         let status = ended.unwrap_err();
-        // What tonic makes of its own timer.
+        // The status that tonic makes of its own timer.
         assert_eq!((status.code(), status.message()), (Code::Cancelled, "Timeout expired"));
     }
 }

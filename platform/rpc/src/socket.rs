@@ -79,7 +79,7 @@ impl BoundSocket {
             path.parent().unwrap_or(Path::new("")).join(format!(".{}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&folder).map_err(failed)?;
         let made = Self::put(&folder.join("s"), path, mode);
-        // What is left in it is of no use to anybody.
+        // Files left in it are of no use to anybody.
         let _ = fs::remove_dir_all(&folder);
         made.map_err(failed)
     }

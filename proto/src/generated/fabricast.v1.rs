@@ -515,13 +515,13 @@ pub struct Switch {
     /// Output only. Number of physical ports.
     #[prost(uint32, tag = "3")]
     pub port_count: u32,
-    /// Output only. How its tables are organised.
+    /// Output only. Per port or per switch.
     #[prost(enumeration = "TableKind", tag = "4")]
     pub table_kind: i32,
     /// Output only. Entries a table has.
     #[prost(uint32, tag = "5")]
     pub colors: u32,
-    /// Output only. Whether the switch answers.
+    /// Output only. True if the switch answers.
     #[prost(bool, tag = "6")]
     pub live: bool,
     /// Output only. Largest number of entries used in any of its tables.
@@ -540,7 +540,7 @@ pub struct PortStatus {
     /// Output only. Port number at the other end; 0 for an endpoint.
     #[prost(uint32, tag = "3")]
     pub peer_port: u32,
-    /// Output only. Whether packets can cross.
+    /// Output only. True if packets can cross.
     #[prost(bool, tag = "4")]
     pub live: bool,
     /// Output only. Packets received.
@@ -688,13 +688,13 @@ pub struct AggregationEntry {
     /// Required. Number of the tree; packets carry it.
     #[prost(uint32, tag = "1")]
     pub tree: u32,
-    /// Required. Who holds the entry.
+    /// Required. Switch or adapter that holds the entry.
     #[prost(message, optional, tag = "2")]
     pub holder: ::core::option::Option<AggregationNode>,
-    /// Optional. Who gets the result; left out at the root, which sends it back down.
+    /// Optional. Receiver of the result; left out at the root, which sends it back down.
     #[prost(message, optional, tag = "3")]
     pub parent: ::core::option::Option<AggregationNode>,
-    /// Required. Who sends to the holder, in the order of combination.
+    /// Required. Senders to the holder, in the order of combination.
     #[prost(message, repeated, tag = "4")]
     pub children: ::prost::alloc::vec::Vec<AggregationNode>,
 }
@@ -714,7 +714,7 @@ pub struct AggregationKey {
     /// Required. Number of the tree.
     #[prost(uint32, tag = "1")]
     pub tree: u32,
-    /// Required. Who holds the entry.
+    /// Required. Switch or adapter that holds the entry.
     #[prost(message, optional, tag = "2")]
     pub holder: ::core::option::Option<AggregationNode>,
 }
@@ -807,7 +807,7 @@ pub struct CollectiveWork {
     /// Required. The operation.
     #[prost(enumeration = "CollectiveOperation", tag = "1")]
     pub operation: i32,
-    /// Required for reduce and all-reduce. How values are combined.
+    /// Required for reduce and all-reduce. The way to combine values.
     #[prost(enumeration = "Reduction", tag = "2")]
     pub reduction: i32,
     /// For broadcast and reduce. The process that sends or gets the values.
@@ -952,10 +952,10 @@ pub struct WriteFabricAggregationRequest {
     /// Required. Key that proves a switch agent.
     #[prost(string, tag = "1")]
     pub management_key: ::prost::alloc::string::String,
-    /// Required. Who writes.
+    /// Required. Term and generation of the writer.
     #[prost(message, optional, tag = "2")]
     pub fence: ::core::option::Option<Fence>,
-    /// Required. What to write, at most one part per place.
+    /// Required. Entries to write, at most one part per place.
     #[prost(message, repeated, tag = "3")]
     pub writes: ::prost::alloc::vec::Vec<AggregationWrite>,
 }
@@ -978,14 +978,14 @@ pub struct ContributeValuesRequest {
     /// Required. Process and endpoint.
     #[prost(message, optional, tag = "3")]
     pub process: ::core::option::Option<AggregationProcess>,
-    /// Required. How many processes take part.
+    /// Required. Number of processes that take part.
     #[prost(uint32, tag = "4")]
     pub process_count: u32,
-    /// Required. Where the process sends to: its switch, or in an adapter tree its parent, or itself
+    /// Required. Receiver: its switch, or in an adapter tree the parent of the process, or itself
     /// if it has children.
     #[prost(message, optional, tag = "5")]
     pub to: ::core::option::Option<AggregationNode>,
-    /// Required. What is done.
+    /// Required. Kind of the operation.
     #[prost(message, optional, tag = "6")]
     pub work: ::core::option::Option<CollectiveWork>,
     /// Optional. The values; left out for a barrier and by those who only receive.
@@ -1015,10 +1015,10 @@ pub struct ReadAggregationResponse {
 /// Request of WriteAggregation.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WriteAggregationRequest {
-    /// Required. Who writes.
+    /// Required. Term and generation of the writer.
     #[prost(message, optional, tag = "1")]
     pub fence: ::core::option::Option<Fence>,
-    /// Required. What to write, at most one part per place.
+    /// Required. Entries to write, at most one part per place.
     #[prost(message, repeated, tag = "2")]
     pub writes: ::prost::alloc::vec::Vec<AggregationWrite>,
 }
@@ -1830,10 +1830,10 @@ pub struct Group {
     /// FAILED_PRECONDITION / NOT_ROUTED.
     #[prost(bool, tag = "11")]
     pub exclusive: bool,
-    /// Output only. What the route service last reported; absent until then.
+    /// Output only. Route that the route service last reported; absent until then.
     #[prost(message, optional, tag = "12")]
     pub route: ::core::option::Option<Route>,
-    /// Output only. When the group was created.
+    /// Output only. Time of creation.
     #[prost(message, optional, tag = "13")]
     pub create_time: ::core::option::Option<::prost_types::Timestamp>,
     /// Output only. Revision of the last change of anything in this record or its membership; what
@@ -1936,7 +1936,7 @@ pub struct Route {
     /// Output only. Virtual group whose tree this group shares.
     #[prost(uint64, tag = "4")]
     pub virtual_group: u64,
-    /// Output only. Why there is no hardware route, or what is special about it; empty otherwise.
+    /// Output only. Reason why there is no hardware route, or its peculiarity; empty otherwise.
     #[prost(string, tag = "5")]
     pub reason: ::prost::alloc::string::String,
     /// Output only. Member endpoints that no live link reaches.
@@ -2115,7 +2115,7 @@ pub struct Collective {
     /// Immutable. Job of the tenant it belongs to; may be empty.
     #[prost(string, tag = "4")]
     pub job: ::prost::alloc::string::String,
-    /// Immutable. What it will do.
+    /// Immutable. Operations that it will run.
     #[prost(enumeration = "CollectiveOperation", repeated, tag = "5")]
     pub operations: ::prost::alloc::vec::Vec<i32>,
     /// Immutable. Bytes of the smallest message.
@@ -2124,13 +2124,13 @@ pub struct Collective {
     /// Immutable. Bytes of the largest message.
     #[prost(uint32, tag = "7")]
     pub max_bytes: u32,
-    /// Immutable. Whether it insisted on a switch tree when it was created.
+    /// Immutable. True if it insisted on a switch tree when it was created.
     #[prost(bool, tag = "8")]
     pub switch_tree_required: bool,
-    /// Output only. What it runs on.
+    /// Output only. Kind of the trees that it runs on, or none.
     #[prost(enumeration = "CollectiveState", tag = "9")]
     pub state: i32,
-    /// Output only. Why it has no switch tree, or which member is cut off; empty otherwise.
+    /// Output only. Reason why it has no switch tree, or the member that is cut off; empty otherwise.
     #[prost(string, tag = "10")]
     pub reason: ::prost::alloc::string::String,
     /// Output only. Its processes, by their numbers.
@@ -2147,7 +2147,7 @@ pub struct Collective {
     /// the adapter tree.
     #[prost(uint32, tag = "14")]
     pub switch_tree_max_bytes: u32,
-    /// Output only. Whether switches and adapters are known to hold the trees.
+    /// Output only. True if switches and adapters are known to hold the trees.
     #[prost(bool, tag = "15")]
     pub programmed: bool,
     /// Output only. Entries it takes in switches.
@@ -2206,7 +2206,7 @@ pub struct CollectiveHolder {
 /// Most that a holder may have. Entries count that are in use or reserved for it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CollectiveQuota {
-    /// Required. Whose.
+    /// Required. Job or tenant.
     #[prost(message, optional, tag = "1")]
     pub holder: ::core::option::Option<CollectiveHolder>,
     /// Optional. Collectives; more are refused.
@@ -2355,7 +2355,7 @@ pub struct CreateCollectiveRequest {
     /// Optional. The job of the tenant it belongs to.
     #[prost(string, tag = "4")]
     pub job: ::prost::alloc::string::String,
-    /// Required. What it will do.
+    /// Required. Operations that it will run.
     #[prost(enumeration = "CollectiveOperation", repeated, tag = "5")]
     pub operations: ::prost::alloc::vec::Vec<i32>,
     /// Optional. Bytes of the smallest message.
@@ -2457,7 +2457,7 @@ pub struct ListCollectivesResponse {
 /// Request of ReserveEntries.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReserveEntriesRequest {
-    /// Required. What to keep for whom.
+    /// Required. Entries to keep, and their holder.
     #[prost(message, optional, tag = "1")]
     pub reservation: ::core::option::Option<CollectiveReservation>,
 }
@@ -2562,7 +2562,7 @@ pub struct RunCollectiveRequest {
     /// processes.
     #[prost(uint64, tag = "4")]
     pub sequence: u64,
-    /// Required. What is done; processes are numbered as the collective lists them.
+    /// Required. Kind of the operation; processes are numbered as the collective lists them.
     #[prost(message, optional, tag = "5")]
     pub work: ::core::option::Option<CollectiveWork>,
     /// Optional. The values; left out for a barrier and by those who only receive.
@@ -2613,7 +2613,7 @@ pub struct TreeConstants {
     /// Required. Part of the measurements' variance that the model explains, at most 1.
     #[prost(double, tag = "9")]
     pub r_squared: f64,
-    /// Output only. When the TIC was given them, on its clock.
+    /// Output only. Time at which the TIC was given them, on its clock.
     #[prost(message, optional, tag = "10")]
     pub set_time: ::core::option::Option<::prost_types::Timestamp>,
 }
@@ -3851,13 +3851,13 @@ pub mod collective_agent_service_server {
 /// A part of the fabric that can fail and heal.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Element {
-    /// Required. Which part.
+    /// Required. The part.
     #[prost(oneof = "element::Kind", tags = "1, 2, 3")]
     pub kind: ::core::option::Option<element::Kind>,
 }
 /// Nested message and enum types in `Element`.
 pub mod element {
-    /// Required. Which part.
+    /// Required. The part.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Kind {
         /// A link, named by the switch port at either end.
@@ -4001,13 +4001,13 @@ pub struct DisturbSwitchRequest {
     /// Required. Node id.
     #[prost(string, tag = "1")]
     pub switch_name: ::prost::alloc::string::String,
-    /// Required. What is to happen to it.
+    /// Required. Kind of the disturbance.
     #[prost(oneof = "disturb_switch_request::Disturbance", tags = "2, 3, 4")]
     pub disturbance: ::core::option::Option<disturb_switch_request::Disturbance>,
 }
 /// Nested message and enum types in `DisturbSwitchRequest`.
 pub mod disturb_switch_request {
-    /// Required. What is to happen to it.
+    /// Required. Kind of the disturbance.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Disturbance {
         /// All entries are gone; the fence stays.
@@ -4027,14 +4027,14 @@ pub struct WipeTable {}
 /// Entries of a table change.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CorruptTable {
-    /// Optional. How many, spread over the table; 0 means one.
+    /// Optional. Number of entries, spread over the table; 0 means one.
     #[prost(uint32, tag = "1")]
     pub entries: u32,
 }
 /// Behavior of a switch at writes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Programming {
-    /// Optional. How long a write takes, at most a minute; left out, as fast as can be.
+    /// Optional. Duration of a write, at most a minute; left out, as fast as can be.
     #[prost(message, optional, tag = "1")]
     pub delay: ::core::option::Option<::prost_types::Duration>,
     /// Optional. Writes are refused with WRITE_FAILED.
@@ -4099,10 +4099,10 @@ pub struct WriteSwitchTablesRequest {
     /// Required. Key that proves a switch agent.
     #[prost(string, tag = "1")]
     pub management_key: ::prost::alloc::string::String,
-    /// Required. Who writes.
+    /// Required. Term and generation of the writer.
     #[prost(message, optional, tag = "2")]
     pub fence: ::core::option::Option<Fence>,
-    /// Required. What to write.
+    /// Required. Entries to write.
     #[prost(message, repeated, tag = "3")]
     pub writes: ::prost::alloc::vec::Vec<SwitchWrite>,
 }
@@ -5002,7 +5002,7 @@ pub struct Node {
     /// Output only. Grows each time the node comes back after a failure or restart.
     #[prost(uint64, tag = "4")]
     pub incarnation: u64,
-    /// Output only. Whether the node takes part.
+    /// Output only. Up or failed.
     #[prost(enumeration = "NodeState", tag = "5")]
     pub state: i32,
     /// Output only. Set while the node is suppressed, as it has come and gone too often: until then it
@@ -5010,10 +5010,10 @@ pub struct Node {
     /// settings say.
     #[prost(message, optional, tag = "6")]
     pub suppressed_until: ::core::option::Option<::prost_types::Timestamp>,
-    /// Output only. Why it is suppressed; empty if it is not.
+    /// Output only. Reason why it is suppressed; empty if it is not.
     #[prost(string, tag = "7")]
     pub suppressed_reason: ::prost::alloc::string::String,
-    /// Output only. When the node's agent last reported to the TIC that leads, or answered it; unset
+    /// Output only. Time when its agent last reported to the TIC that leads, or answered it; unset
     /// if it has not since that TIC leads. Set in answers of GetNode and ListNodes only.
     #[prost(message, optional, tag = "8")]
     pub last_contact_time: ::core::option::Option<::prost_types::Timestamp>,
@@ -5118,7 +5118,7 @@ pub struct JoinGroupRequest {
     /// Optional. Never merge a new group with others; not looked at if the group exists.
     #[prost(bool, tag = "9")]
     pub exclusive: bool,
-    /// Optional. What is known of a new group; not looked at if the group exists.
+    /// Optional. Hints for the MGID of a new group; not looked at if the group exists.
     #[prost(message, optional, tag = "10")]
     pub hints: ::core::option::Option<MgidHints>,
     /// Optional. Job that a new group belongs to; not looked at if the group exists.
@@ -5422,7 +5422,7 @@ pub struct ReportNodeFailureRequest {
     /// Optional. Incarnation that failed; 0 means the present one. A newer incarnation is left alone.
     #[prost(uint64, tag = "2")]
     pub incarnation: u64,
-    /// Required. Who reports, for the log.
+    /// Required. Name of the reporter, for the log.
     #[prost(string, tag = "3")]
     pub reporter: ::prost::alloc::string::String,
     /// Optional. The reporter only cannot reach the node: the TIC does what its settings say about
@@ -5500,7 +5500,7 @@ pub struct GroupAgentStatus {
     /// Required. Incarnation of the node.
     #[prost(uint64, tag = "2")]
     pub incarnation: u64,
-    /// Required. What it hosts.
+    /// Required. Groups that it hosts.
     #[prost(message, repeated, tag = "3")]
     pub groups: ::prost::alloc::vec::Vec<HostedGroup>,
     /// Optional. Longest time until the next report of a node without group agents, at most an hour;
@@ -5637,13 +5637,13 @@ pub struct WatchDirectoryResponse {
 /// One change of the records.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DirectoryChange {
-    /// Required. What changed.
+    /// Required. The change.
     #[prost(oneof = "directory_change::Kind", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub kind: ::core::option::Option<directory_change::Kind>,
 }
 /// Nested message and enum types in `DirectoryChange`.
 pub mod directory_change {
-    /// Required. What changed.
+    /// Required. The change.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Kind {
         /// A group was created or its record changed; without members.
@@ -5722,7 +5722,7 @@ pub struct AcquireRouteTermRequest {
     /// Optional. Take the term even if another route service holds it, which is deposed by that.
     #[prost(bool, tag = "2")]
     pub take_over: bool,
-    /// Optional. Where callers reach the route service, host:port; told to those that wait, for their
+    /// Optional. Address of the route service, host:port; told to callers that wait, for their
     /// own callers.
     #[prost(string, tag = "3")]
     pub address: ::prost::alloc::string::String,
@@ -8987,7 +8987,7 @@ pub struct Job {
     /// Output only. Its nodes.
     #[prost(message, repeated, tag = "3")]
     pub nodes: ::prost::alloc::vec::Vec<JobNode>,
-    /// Output only. When it was created.
+    /// Output only. Time of creation.
     #[prost(message, optional, tag = "4")]
     pub create_time: ::core::option::Option<::prost_types::Timestamp>,
     /// Output only. Revision of its creation.
@@ -9000,7 +9000,7 @@ pub struct Job {
 /// Groups that are reserved for a job.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JobShare {
-    /// Output only. Who runs the job.
+    /// Output only. User who runs the job.
     #[prost(string, tag = "1")]
     pub user: ::prost::alloc::string::String,
     /// Output only. Account that the job counts against.
@@ -9091,7 +9091,7 @@ pub struct CreateJobRequest {
     /// Required. Name of the job.
     #[prost(string, tag = "2")]
     pub job: ::prost::alloc::string::String,
-    /// Required unless nodes are named. How many nodes it needs.
+    /// Required unless nodes are named. Number of nodes that it needs.
     #[prost(uint32, tag = "3")]
     pub node_count: u32,
     /// Optional. Exactly these nodes, by name, or by the name of an endpoint where no node has
@@ -9126,7 +9126,7 @@ pub struct ReserveJobRequest {
     /// has registered.
     #[prost(string, repeated, tag = "3")]
     pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Optional. Who runs the job.
+    /// Optional. User who runs the job.
     #[prost(string, tag = "4")]
     pub user: ::prost::alloc::string::String,
     /// Optional. Account that it counts against.
@@ -9855,7 +9855,7 @@ pub struct OperatingAgentServiceJoinGroupRequest {
     /// Optional. Makes a retry of the caller safe; left out, one is made up.
     #[prost(string, tag = "8")]
     pub request_id: ::prost::alloc::string::String,
-    /// Optional. What is known of a new group; not looked at if the group exists.
+    /// Optional. Hints for the MGID of a new group; not looked at if the group exists.
     #[prost(message, optional, tag = "9")]
     pub hints: ::core::option::Option<MgidHints>,
     /// Optional. Job that a new group belongs to; not looked at if the group exists.
@@ -10109,7 +10109,7 @@ pub struct LinkFrame {
     /// Required. PN of the member whose agent is spoken to.
     #[prost(uint32, tag = "3")]
     pub to_pn: u32,
-    /// Required. What is said, in the form of core/messages/src/codec.rs.
+    /// Required. Content of the frame, in the form of core/messages/src/codec.rs.
     #[prost(bytes = "vec", tag = "4")]
     pub body: ::prost::alloc::vec::Vec<u8>,
     /// Optional. The process of the member that speaks serves it itself: how to reach that process.
@@ -10119,7 +10119,7 @@ pub struct LinkFrame {
 /// A process that serves its member itself, as one neighbor of the member may reach it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DirectEnd {
-    /// Optional. Where the process listens, `host:port`.
+    /// Optional. Address at which the process listens, `host:port`.
     #[prost(string, tag = "1")]
     pub address: ::prost::alloc::string::String,
     /// Required. Secret of the process for this neighbor, 16 bytes: each proves to know both.
@@ -11354,16 +11354,16 @@ pub struct RankPayload {
 /// An operation with one member's contribution.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GroupOperation {
-    /// Required. Which; all members say the same.
+    /// Required. Kind of the operation; all members say the same.
     #[prost(enumeration = "OperationKind", tag = "1")]
     pub kind: i32,
     /// Required where one sends or gets; all members say the same. The rank of that one.
     #[prost(uint32, tag = "2")]
     pub peer: u32,
-    /// Required where numbers are combined; all members say the same. How.
+    /// Required where numbers are combined: the way to combine; all members say the same.
     #[prost(enumeration = "Reduction", tag = "3")]
     pub reduction: i32,
-    /// Optional; all members say the same. What happens when members fail.
+    /// Optional; all members say the same. Outcome when a member fails.
     #[prost(enumeration = "FailurePolicy", tag = "4")]
     pub on_failure: i32,
     /// Required for reduce, all-reduce and scan. The numbers; as many and of the same type at all
@@ -11541,11 +11541,11 @@ pub struct AttachProcessResponse {
 /// has ended, what the agent names until ShareMemoryRequest.read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MemoryRange {
-    /// Required. Where they begin, from the start of the memory; in the first half if a process names
+    /// Required. Their beginning, from the start of the memory; in the first half if a process names
     /// them, else in the second.
     #[prost(uint64, tag = "1")]
     pub offset_bytes: u64,
-    /// Required. How many they are; they end in the same half.
+    /// Required. Number of bytes; they end in the same half.
     #[prost(uint64, tag = "2")]
     pub length_bytes: u64,
 }
@@ -11572,17 +11572,17 @@ pub struct ShareMemoryRequest {
     /// Required in the first, not looked at later. Session of the process.
     #[prost(uint64, tag = "1")]
     pub session: u64,
-    /// Optional in the first, not looked at later. What is shorter is not to come through the memory.
+    /// Optional in the first, not looked at later. Shorter payloads do not come through the memory.
     #[prost(uint64, tag = "2")]
     pub least_bytes: u64,
     /// Required in the second, not looked at otherwise. The process has opened the file. If not, the
     /// call ends.
     #[prost(bool, tag = "3")]
     pub opened: bool,
-    /// Optional in the second if it has not opened the file. Why, for the agent's log.
+    /// Optional in the second if it has not opened the file. The reason, for the agent's log.
     #[prost(string, tag = "4")]
     pub failure: ::prost::alloc::string::String,
-    /// Optional. Where ranges begin that the process has read; the agent may use them again.
+    /// Optional. Beginnings of ranges that the process has read; the agent may use them again.
     #[prost(uint64, repeated, tag = "5")]
     pub read: ::prost::alloc::vec::Vec<u64>,
     /// Optional. Numbers of calls of TakePart that the process has given up: it reads nothing more
@@ -11888,7 +11888,7 @@ pub struct SendMessageRequest {
     /// Optional. Send it once, over whatever is there, and let nobody ask who got it.
     #[prost(bool, tag = "4")]
     pub best_effort: bool,
-    /// Optional. Where the message is, in place of payload.
+    /// Optional. Range that holds the message, in place of payload.
     #[prost(message, optional, tag = "5")]
     pub shared_payload: ::core::option::Option<MemoryRange>,
 }
@@ -11909,10 +11909,10 @@ pub struct RunOperationRequest {
     /// Required. Name of the group.
     #[prost(string, tag = "2")]
     pub group: ::prost::alloc::string::String,
-    /// Required, unless shared_operation is given. What to do.
+    /// Required, unless shared_operation is given. The operation.
     #[prost(message, optional, tag = "3")]
     pub operation: ::core::option::Option<GroupOperation>,
-    /// Optional. Where a GroupOperation in the encoding of protobuf is, in place of operation.
+    /// Optional. Range of a GroupOperation in the encoding of protobuf, in place of operation.
     #[prost(message, optional, tag = "4")]
     pub shared_operation: ::core::option::Option<MemoryRange>,
 }
@@ -13099,16 +13099,16 @@ pub struct RouteChoiceScheme {
     /// Required. Entries of a multicast table.
     #[prost(uint32, tag = "2")]
     pub color_count: u32,
-    /// Required. How switches key their tables.
+    /// Required. Kind of the switches' tables: per port or per switch.
     #[prost(enumeration = "TableKind", tag = "3")]
     pub tables: i32,
-    /// Required. Where an engine with dynamic roots looks for them, tn or tn-group.
+    /// Required. Part of the fabric in which dynamic roots are looked for, tn or tn-group.
     #[prost(string, tag = "4")]
     pub root_scope: ::prost::alloc::string::String,
     /// Required. SHA-256 of the topology, as the TIC lets it be downloaded.
     #[prost(bytes = "vec", tag = "5")]
     pub topology_sha256: ::prost::alloc::vec::Vec<u8>,
-    /// Optional. Whether groups have two trees, and spanning trees are numbered in pairs.
+    /// Optional. True if groups have two trees, and spanning trees are numbered in pairs.
     #[prost(bool, tag = "6")]
     pub fault_tolerant: bool,
 }
@@ -13119,14 +13119,14 @@ pub struct RouteChoice {
     /// Required. Group number.
     #[prost(uint64, tag = "1")]
     pub gn: u64,
-    /// Required. What it chose, one for each tree of the group.
+    /// Required. Choices, one for each tree of the group.
     #[prost(message, repeated, tag = "2")]
     pub trees: ::prost::alloc::vec::Vec<TreeChoice>,
 }
 /// One tree that was chosen. What the numbers mean is the engine's affair.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TreeChoice {
-    /// Required. Which tree of the group, from 0; at most 255.
+    /// Required. Number of the tree in the group, from 0; at most 255.
     #[prost(uint32, tag = "1")]
     pub tree: u32,
     /// Required. The part of the plan that it is in.
@@ -13160,7 +13160,7 @@ pub struct RecordRouteChoicesRequest {
     /// the call, which grows within a term: a call that comes after a newer one is refused.
     #[prost(message, optional, tag = "1")]
     pub fence: ::core::option::Option<Fence>,
-    /// Required in the first message, not looked at in others. How the choices were made. If it is not
+    /// Required in the first message, not looked at in others. Scheme of the choices. If it is not
     /// the scheme recorded, all choices recorded are dropped first.
     #[prost(message, optional, tag = "2")]
     pub scheme: ::core::option::Option<RouteChoiceScheme>,
@@ -14564,10 +14564,10 @@ pub struct ReadTablesResponse {
 /// Request of WriteTables.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WriteTablesRequest {
-    /// Required. Who writes.
+    /// Required. Term and generation of the writer.
     #[prost(message, optional, tag = "1")]
     pub fence: ::core::option::Option<Fence>,
-    /// Required. What to write, at most one part per switch.
+    /// Required. Entries to write, at most one part per switch.
     #[prost(message, repeated, tag = "2")]
     pub writes: ::prost::alloc::vec::Vec<SwitchWrite>,
 }

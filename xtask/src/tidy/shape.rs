@@ -7,16 +7,21 @@ use super::{Finding, SourceFile};
 /// Most columns of a line with a comment alone.
 const COLUMNS: usize = 100;
 
-/// Words that a documentation comment does not begin with.
+/// Words that a documentation comment does not begin with. The last two may begin another comment,
+/// which states a condition with them.
 const QUESTION_WORDS: [&str; 13] = [
     "What", "How", "Whether", "Who", "Whom", "Whose", "Whatever", "Whoever", "Whomever", "Why",
-    "Where", "When", "Which",
+    "Which", "Where", "When",
 ];
+
+/// Beginnings of the label of a field in a `.proto` file; its documentation follows.
+const FIELD_LABELS: [&str; 4] = ["Required", "Optional", "Immutable", "Output only"];
 
 /// Checks one file.
 pub(crate) fn check(file: &SourceFile) -> Vec<Finding> {
     let mut findings = wide_comments(file);
     findings.extend(question_words(file));
+    findings.extend(noun_clauses(file));
     if !file.is_rust() {
         return findings;
     }
@@ -82,13 +87,44 @@ pub(super) fn question_words(file: &SourceFile) -> Vec<Finding> {
         let (line, first) = (line.trim_start(), !before.starts_with("//"));
         before = line;
         let Some(text) = marks.iter().find_map(|mark| line.strip_prefix(mark)) else { continue };
-        let word = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+        let word = first_word(text);
         if first && QUESTION_WORDS.contains(&word) {
             let what = format!("documentation that begins with {word}");
             findings.push(Finding::new(&file.path, number, what, "begin with the thing itself"));
         }
     }
     findings
+}
+
+/// Comments that are no documentation begin with no noun clause, nor do fields of messages after
+/// their label.
+fn noun_clauses(file: &SourceFile) -> Vec<Finding> {
+    let Some(mark) = comment_mark(file) else { return Vec::new() };
+    let is_proto = file.path.ends_with(".proto");
+    let words = if is_proto { &QUESTION_WORDS[..] } else { &QUESTION_WORDS[..11] };
+    let mut before = "";
+    let mut findings = Vec::new();
+    for (number, line) in file.lines() {
+        let (line, first) = (line.trim_start(), !before.starts_with(mark));
+        before = line;
+        let text = line.strip_prefix(mark).and_then(|text| text.strip_prefix(' '));
+        let text = if is_proto { text.and_then(after_label) } else { text };
+        let word = first_word(text.unwrap_or_default());
+        if first && words.contains(&word) {
+            let what = format!("comment that begins with {word}");
+            findings.push(Finding::new(&file.path, number, what, "begin with the thing itself"));
+        }
+    }
+    findings
+}
+
+fn after_label(text: &str) -> Option<&str> {
+    let (label, rest) = text.split_once(". ")?;
+    FIELD_LABELS.iter().any(|one| label.starts_with(one)).then_some(rest)
+}
+
+fn first_word(text: &str) -> &str {
+    text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default()
 }
 
 pub(super) fn tuple_parameters(file: &SourceFile, code: &str) -> Vec<Finding> {
@@ -201,6 +237,25 @@ mod tests {
         assert_eq!(complaints("a/src/b.rs", fine), Vec::<String>::new());
         let proto = "// Fields of\n// What\nmessage A {\n  // Whether.\n  bool b = 1;\n}\n";
         assert_eq!(complaints("proto/a.proto", proto).len(), 1);
+    }
+
+    #[test]
+    fn comments_and_fields_begin_with_no_noun_clause() {
+        let found = complaints("a/src/b.rs", "// Whoever calls it.\nfn f() {}\n// Where it is.\n");
+        assert_eq!(found, ["1: comment that begins with Whoever"]);
+        assert_eq!(complaints("deploy/a.yaml", "# One line.\n# What it is.\na: 1\n").len(), 0);
+        assert_eq!(complaints("deploy/a.yaml", "a: 1\n# What it is.\nb: 1\n").len(), 1);
+        for (comment, is_found) in [
+            ("Required. Who writes.", true),
+            ("Output only. When it ended.", true),
+            ("Required in the first. How it is made.", true),
+            ("Required. The writer. Who that is.", false),
+            ("Kinds. What they mean.", false),
+        ] {
+            let proto = format!("message A {{\n  // {comment}\n  bool b = 1;\n}}\n");
+            let found = complaints("proto/a.proto", &proto);
+            assert_eq!(found.len(), usize::from(is_found), "{comment}: {found:?}");
+        }
     }
 
     #[test]

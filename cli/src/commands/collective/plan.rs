@@ -113,7 +113,7 @@ fn groups(args: &PlanArgs, topology: &Topology) -> Result<Vec<(String, Vec<Endpo
     let text = args.input.groups.pattern.as_deref().unwrap_or_default();
     let named = || format!("--pattern '{text}'");
     let pattern = Pattern::read(text, &args.input.groups, topology.graph.endpoint_count());
-    // Which MGIDs the groups would get does not matter here, only that all find one.
+    // The MGIDs that the groups get do not matter here, only that all find one.
     let space = MgidSpace::new(MAX_COLORS, 1, TableKind::PerPort).with_context(named)?;
     let groups = pattern.with_context(named)?.groups(&space).with_context(named)?;
     let groups = groups.into_iter().filter(|group| !group.members.is_empty());

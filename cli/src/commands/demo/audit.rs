@@ -40,7 +40,7 @@ pub(crate) fn audit(
     let groups = delivery_groups(graph, groups, trees)?;
     let options =
         verify::Options { colors, tables: TableKind::PerPort, senders: Senders::All, list: LISTED };
-    // What is broken is not told to the verifier: the routes must do without it.
+    // The verifier is told of no faults: the routes must do without the failed parts.
     let report = verify::verify(graph, &Faults::new(), &groups, &entries, options);
     let mut complaints: Vec<String> =
         report.violations.iter().map(|violation| violation.to_string()).collect();

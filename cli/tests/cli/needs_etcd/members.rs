@@ -70,7 +70,7 @@ async fn without_most_of_etcd_writes_are_refused_and_with_them_it_goes_on_by_its
     load.goes_on().await;
     etcd.kill(0).await;
     etcd.kill(1).await;
-    // Whoever led gives up when its lease is over, and says so at once from then on.
+    // The former leader gives up when its lease is over, and says so at once from then on.
     for (number, process) in processes.iter().enumerate() {
         let started = Instant::now();
         while refused(process, &format!("late {number}")).await != "NOT_LEADER" {

@@ -42,7 +42,7 @@ fn records_of_every_older_version_are_read_and_served() {
         seen(&["link", "list"], "S-ec0d9a0300ec8240");
         seen(&["job", "list"], "climate");
         seen(&["collective", "usage"], "physics");
-        // What is new goes on from there.
+        // New records continue the old ones.
         seen(&["group", "join", "rows/1", "--node", "node001"], "joined 'rows/1'");
     }
 }

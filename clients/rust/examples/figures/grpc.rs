@@ -89,7 +89,7 @@ impl FabricAggregationService for Meeting {
         waiting.push(tell);
         if waiting.len() == self.count {
             let (sums, waiting) = std::mem::take(&mut *here);
-            // Who has gone away needs no answer.
+            // A caller that has gone away needs no answer.
             waiting.into_iter().for_each(|tell| _ = tell.send(sums.clone()));
         }
         drop(here);

@@ -207,7 +207,7 @@ fn switches_combine_integers_and_nothing_is_reported() {
             assert!(got.iter().all(|got| *got == Ok(want.clone())), "{got:?}");
         }
         assert_eq!((world.reports, world.switches.as_ref().unwrap().combined), (0, 3));
-        // What they cannot do goes over the tree.
+        // Operations that they cannot do go over the tree.
         for values in [Values::I64(vec![1; 9]), Values::F64(vec![1.0])] {
             let part =
                 |_| Operation::AllReduce { reduction: Reduction::Max, values: values.clone() };

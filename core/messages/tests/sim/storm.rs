@@ -254,7 +254,7 @@ fn check_operations(world: &World, seed: u64) {
             assert!(outcome.number > last, "in order at {pn}, seed {seed}");
             last = outcome.number;
             assert!(outcome.participants.contains(&pn), "seed {seed}");
-            // Who is dead by now may have seen another end: the last that its root decided alone.
+            // A dead member may have seen another end: the last that its root decided alone.
             if is_live {
                 let same = outcomes.entry(outcome.number).or_insert_with(|| outcome.clone());
                 assert_eq!(

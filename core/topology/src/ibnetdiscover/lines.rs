@@ -291,7 +291,7 @@ impl Lines {
         if rest.starts_with('"') {
             let id = quoted(&mut rest)?;
             let number = if rest.starts_with('[') { port_number(&mut rest)? } else { 1 };
-            // Whether the peer has so many ports is checked once it is known.
+            // The number of the port is checked against the peer once that is known.
             peer = Some((id, check_port(id, u8::MAX, number)?));
             skip_external(&mut rest);
             rest = rest.trim_start();

@@ -93,7 +93,7 @@ pub(crate) fn check_removed(graph: &Graph, switch: SwitchId) -> Result<(), TestC
         (Place::L2 { tn, .. }, Irregularity::MissingSwitch { level: 2, place })
             if whole.params().levels == 3 =>
         {
-            // Which of the core switches of a group is gone cannot be seen.
+            // One cannot see which of the core switches of a group is gone.
             let p = whole.params().tns_per_group;
             place.starts_with(&format!("top midplane {} ", tn / p * p + p - 1))
         }

@@ -165,7 +165,7 @@ async fn bad_input_to_any_call_is_refused_with_a_reason_and_changes_nothing() {
         let channel = channel(&cluster, service.name());
         for method in service.methods() {
             for fault in Fault::ALL {
-                // Whoever can name himself may be the new route service; that is no bad input.
+                // A caller that can name itself may be the new route service; that is no bad input.
                 if method.name() == "AcquireRouteTerm" && fault == Fault::Unknown {
                     continue;
                 }

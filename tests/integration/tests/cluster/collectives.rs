@@ -97,7 +97,7 @@ async fn a_switch_that_dies_in_the_middle_ends_the_run_and_moves_only_what_it_ca
     let last = client.contribute(&hit, 5, sum, Some(number(1)));
     for part in waiting.into_iter().chain([last]) {
         match part.await.unwrap() {
-            // Whoever comes late may hear that the tree is moving already.
+            // A late caller may hear that the tree is moving already.
             Err(refused) => {
                 let reason = reason_of(&refused).unwrap();
                 let told = ["COLLECTIVE_FAILED", "NOT_PROGRAMMED"].contains(&reason.as_str());
@@ -131,7 +131,7 @@ async fn trees_survive_a_kill_of_every_part_and_switches_are_read_back() {
         agent.restart().await;
     }
     let client = &cluster.client;
-    // What was created meanwhile shows that the new route service is at work.
+    // A collective created meanwhile shows that the new route service is at work.
     client.create_collective("later", "near", "t").await.unwrap();
     let later = client.collective("later", |one| one.switch_tree.is_some()).await;
     assert_ne!(tree(&later), tree(&before), "a number is never used twice");

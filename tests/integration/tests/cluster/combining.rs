@@ -138,7 +138,7 @@ async fn switches_combine_once_the_group_has_a_collective() {
     assert!(first >= 4, "every member's contribution came in at a port: {first}");
     switches_combine(&handles).await;
     assert!(packets(&cluster).await > first);
-    // What the switches cannot do, the tree does as before.
+    // Operations that the switches cannot do go over the tree as before.
     let floats = handles.iter().cloned().map(|handle| async move {
         let values = Values::F64(vec![0.5]);
         let sum = Operation::AllReduce { reduction: Reduction::Sum, values };

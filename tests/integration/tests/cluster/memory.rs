@@ -248,7 +248,7 @@ async fn a_wait_that_is_given_up_spoils_no_other_message() {
     let groups = form(&cluster, "g", &[1, 1]).await;
     for from in 0..40 {
         let payload = pattern(LONGEST / 2, from);
-        // Whatever becomes of it, its room is not another's before the agent has read it.
+        // However the call ends, no other call gets its room before the agent has read it.
         let _ = tokio::time::timeout(Duration::from_millis(1), groups[0].multicast(&payload)).await;
     }
     let source = groups[0].clone();
@@ -337,7 +337,7 @@ async fn a_bad_range_is_refused_with_its_field_and_changes_nothing() {
     };
     let lent = found.shared_payload.unwrap();
     assert_eq!((found.payload.as_slice(), lent), (&b""[..], range(half, 5)));
-    // What was not lent cannot be given back; the agent shares no more with this one.
+    // A range that was not lent cannot be given back; the agent shares no more with this one.
     sharing
         .say
         .send(v1::ShareMemoryRequest { read: vec![half + 1], ..Default::default() })

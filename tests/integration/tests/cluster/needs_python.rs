@@ -116,7 +116,7 @@ async fn the_python_example_runs_under_the_launcher() {
     let python = with_package();
     let cluster = Cluster::start(Layout::leaf_spine()).await;
     let example = PathBuf::from(PACKAGE).join("examples/talk.py");
-    // What `fabricast run` does for each of its processes.
+    // As `fabricast run` does for each of its processes.
     let settings = Settings::at(cluster.socket(0)).node("n0").process("launcher");
     let launcher = Client::attach(settings).await.unwrap();
     let places = ["n0", "n1", "n2"].map(|node| (format!("py-{node}"), node.to_owned()));

@@ -29,7 +29,7 @@ async fn root(cluster: &Cluster, group: &str) -> String {
 async fn loads_are_of_now(cluster: &Cluster) {
     let readings = async || Ok::<_, String>(cluster.client.route_status().await?.load_readings);
     let before = readings().await.unwrap();
-    // What was before still counts for a thirty-second part then.
+    // The load before still counts for a thirty-second part then.
     eventually("loads are read", async || {
         let now = readings().await?;
         if now >= before + 6 { Ok(()) } else { Err(format!("{now} after {before}")) }

@@ -37,7 +37,7 @@ fn a_suppressed_node_hosts_no_agent_while_another_can() {
     tic.run(&node_failed(2)).unwrap();
     assert_eq!(tic.group("g").agent, Some(node_name(1)), "nobody else is left");
     tic.check();
-    // What it founds with somebody else is hosted there; its time comes again.
+    // After the suppression it hosts a group that it founds.
     tic.now = tic.now.after(MINUTE * 3);
     assert_eq!(suppressed(&tic, 1), None);
     tic.run(&join_in("h", 1, 3)).unwrap();

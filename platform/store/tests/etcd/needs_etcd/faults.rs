@@ -171,7 +171,7 @@ async fn old_receipts_are_swept() {
     let etcd = Etcd::start(1).await;
     let store = EtcdStore::open(&location(&etcd)).await.unwrap();
     commit(&store, Txn::new().put("a", "1")).await;
-    // What a client left in 1970, seen from a store one level up.
+    // A key that a client left in 1970, seen from a store one level up.
     let old = format!("{:020} 7", 3);
     let above = EtcdLocation { prefix: "over".into(), ..location(&etcd) };
     let below = EtcdLocation { prefix: "over/data".into(), ..above.clone() };

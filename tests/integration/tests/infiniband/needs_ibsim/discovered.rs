@@ -41,7 +41,7 @@ async fn what_is_found_is_the_topology_and_grows_when_more_is_plugged_in() {
     .await;
     world.agrees().await;
 
-    // What is lost again has failed: it stays in the topology, and trees go round it.
+    // A cable that is lost again has failed: it stays in the topology, and trees go round it.
     world.judge.ibsim.unlink(&switch, port);
     eventually("the cable counts as failed", async || {
         let failed = client.failed_elements().await?;
