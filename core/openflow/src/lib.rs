@@ -42,7 +42,7 @@ pub use group::{ANY_GROUP, Bucket, GroupCommand, GroupDesc, GroupMod, GroupStats
 pub use lldp::{CODE_BYTES, LldpFrame};
 pub use mapping::{
     Entries, EntryKey, Found, Leftover, Mapping, MappingError, ProgramFlows, ProgramKey, Programs,
-    Room,
+    SwitchCapacity,
 };
 pub use message::{Body, BundleAdd, Hello, Message, PacketIn, PacketOut};
 pub use multipart::{

@@ -70,7 +70,7 @@ pub struct Mapping {
 
 /// Numbers of what a switch can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct SwitchCapacity {
     /// Ports in the topology.
     pub ports: u8,
     /// Groups of type ALL.
@@ -208,8 +208,8 @@ impl Mapping {
     /// a color may take an entry for each port, and a failover group for each that leads to an
     /// endpoint.
     #[must_use]
-    pub fn colors_within(&self, room: Room) -> u16 {
-        let Room { ports, groups, failover_groups, flows } = room;
+    pub fn colors_within(&self, capacity: SwitchCapacity) -> u16 {
+        let SwitchCapacity { ports, groups, failover_groups, flows } = capacity;
         let flows = flows.saturating_sub(FENCE_FLOWS);
         let entries = match self.tables {
             TableKind::PerPort => groups.min(flows) / u32::from(ports).max(1),

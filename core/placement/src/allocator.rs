@@ -7,7 +7,7 @@ mod report;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub use report::{ClassRoom, JobReport, Move};
+pub use report::{ClassCapacity, JobReport, Move};
 
 use crate::job::{Job, JobClass, JobId, Spread};
 use crate::refusal::JobRefusal;

@@ -32,7 +32,7 @@ pub mod share;
 pub mod slurm;
 mod topology;
 
-pub use allocator::{ClassRoom, JobAllocator, JobReport, Move};
+pub use allocator::{ClassCapacity, JobAllocator, JobReport, Move};
 pub use job::{Job, JobClass, JobId, Spread};
 pub use refusal::{Held, JobNames, JobRefusal, NoRoom};
 pub use topology::{JobTopology, LeftOut};

@@ -14,7 +14,7 @@ use fabricast_groups::ids::{Gn, Pn, Revision};
 use fabricast_groups::names::GroupName;
 use fabricast_reconciler::{
     CachedMember, DirectoryChange, DirectoryUpdate, FailedElement, Generations, GroupState, Input,
-    MemberEndpoint, Output, Reconciler, RecordedChoices, Reply, Setup, SwitchTable, Timing,
+    Output, Reconciler, RecordedChoices, RecordedEndpoint, Reply, Setup, SwitchTable, Timing,
     WatchEvent,
 };
 use fabricast_routing::{
@@ -266,7 +266,7 @@ fn gn(at: usize) -> Gn {
 }
 
 fn joined(at: usize, pn: u32, endpoint: EndpointId) -> DirectoryChange {
-    let endpoint = MemberEndpoint::Known(endpoint);
+    let endpoint = RecordedEndpoint::Known(endpoint);
     let member = CachedMember { endpoint, joined: Revision(0) };
     DirectoryChange::Joined { gn: gn(at), pn: Pn(pn), member }
 }

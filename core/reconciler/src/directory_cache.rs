@@ -71,14 +71,14 @@ pub struct GroupState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CachedMember {
     /// Its adapter port.
-    pub endpoint: MemberEndpoint,
+    pub endpoint: RecordedEndpoint,
     /// Revision of its join. A route of an older revision does not serve it.
     pub joined: Revision,
 }
 
 /// Endpoint of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum MemberEndpoint {
+pub enum RecordedEndpoint {
     /// An endpoint of the topology.
     Known(EndpointId),
     /// A name that the topology does not have. The TIC may have another topology by now.
@@ -141,8 +141,8 @@ impl CachedMember {
     /// Endpoint in the topology, if it has one.
     pub(crate) const fn known(&self) -> Option<EndpointId> {
         match &self.endpoint {
-            MemberEndpoint::Known(endpoint) => Some(*endpoint),
-            MemberEndpoint::Unknown(_) => None,
+            RecordedEndpoint::Known(endpoint) => Some(*endpoint),
+            RecordedEndpoint::Unknown(_) => None,
         }
     }
 }
@@ -365,7 +365,7 @@ mod tests {
     }
 
     fn joined(gn: u64, pn: u32, endpoint: u32) -> DirectoryChange {
-        let endpoint = MemberEndpoint::Known(EndpointId(endpoint));
+        let endpoint = RecordedEndpoint::Known(EndpointId(endpoint));
         let member = CachedMember { endpoint, joined: Revision(0) };
         DirectoryChange::Joined { gn: Gn(gn), pn: Pn(pn), member }
     }

@@ -36,7 +36,7 @@ mod table_state;
 mod turn;
 
 pub use directory_cache::{
-    CachedMember, DirectoryChange, DirectoryUpdate, FailedElement, GroupState, MemberEndpoint,
+    CachedMember, DirectoryChange, DirectoryUpdate, FailedElement, GroupState, RecordedEndpoint,
 };
 pub use drift::{DriftList, TableDrift};
 pub use interface::{

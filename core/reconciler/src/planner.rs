@@ -33,7 +33,7 @@ pub(crate) use handover::{
 };
 
 use crate::directory_cache::{
-    CachedGroup, CachedMember, DirectoryCache, FailedElement, MemberEndpoint,
+    CachedGroup, CachedMember, DirectoryCache, FailedElement, RecordedEndpoint,
 };
 use crate::interface::Event;
 use crate::planner::explain::ReportedReason;
@@ -344,8 +344,8 @@ impl Planner {
     fn note_unknown_endpoints(&mut self, gn: Gn, group: Option<&CachedGroup>) {
         let members = group.into_iter().flat_map(|group| group.members.values());
         let name = |member: &CachedMember| match &member.endpoint {
-            MemberEndpoint::Unknown(name) => Some(EndpointName::clone(name)),
-            MemberEndpoint::Known(_) => None,
+            RecordedEndpoint::Unknown(name) => Some(EndpointName::clone(name)),
+            RecordedEndpoint::Known(_) => None,
         };
         let unknown: Vec<EndpointName> = members.filter_map(name).collect();
         if unknown.is_empty() {

@@ -16,7 +16,7 @@ use fabricast_groups::names::GroupName;
 use fabricast_groups::record::{Route, RouteState};
 use fabricast_reconciler::{
     CachedMember, CallError, DirectoryChange, DirectoryUpdate, ErrorKind, FailedElement,
-    Generations, GroupState, Input, MemberEndpoint, Output, RecordedChoices, Recorder, Recording,
+    Generations, GroupState, Input, Output, RecordedChoices, RecordedEndpoint, Recorder, Recording,
     Refusal, Renewal, Replay, ReplayError, Reply, Setup, StepKind, SwitchTable, Timing, TurnEnd,
     WatchEvent, Write,
 };
@@ -149,7 +149,7 @@ impl World {
 
     fn joined(&self, gn: u32, pn: u32, endpoint: &str) -> DirectoryChange {
         let endpoint: EndpointId = self.graph.find_endpoint(endpoint).unwrap();
-        let endpoint = MemberEndpoint::Known(endpoint);
+        let endpoint = RecordedEndpoint::Known(endpoint);
         let member = CachedMember { endpoint, joined: Revision(0) };
         DirectoryChange::Joined { gn: Gn(gn.into()), pn: Pn(pn), member }
     }

@@ -9,7 +9,7 @@ use fabricast_groups::ids::{Gn, Pn, Revision};
 use fabricast_groups::names::GroupName;
 use fabricast_reconciler::{
     CachedMember, CallError, DirectoryChange, DirectoryUpdate, ErrorKind, FailedElement,
-    Generations, GroupState, Input, MemberEndpoint, Output, Reconciler, RecordedChoices, Reply,
+    Generations, GroupState, Input, Output, Reconciler, RecordedChoices, RecordedEndpoint, Reply,
     Setup, SwitchTable, Timing, TurnEnd, WatchEvent, Write,
 };
 use fabricast_routing::{EngineKind, EngineOptions};
@@ -56,7 +56,7 @@ impl World {
     }
 
     fn joined(&self, pn: u32, endpoint: &str) -> DirectoryChange {
-        let endpoint = MemberEndpoint::Known(self.graph.find_endpoint(endpoint).unwrap());
+        let endpoint = RecordedEndpoint::Known(self.graph.find_endpoint(endpoint).unwrap());
         let member = CachedMember { endpoint, joined: Revision(0) };
         DirectoryChange::Joined { gn: Gn(1), pn: Pn(pn), member }
     }

@@ -188,7 +188,7 @@ impl Baseline {
         for tree in &old {
             self.loads.count_out(&self.fabric, &tree.ports, tree.groups.len());
         }
-        for (groups, member_ports) in self.connect_by_island(color) {
+        for (groups, member_ports) in self.connect_by_component(color) {
             let is_left = |tree: &&Tree| tree.groups.iter().any(|mgid| groups.contains(mgid));
             let before = old.iter().find(is_left).map(|tree| tree.root);
             let loaded = LoadedFabric { fabric: &self.fabric, loads: &self.loads };
@@ -201,15 +201,15 @@ impl Baseline {
 
     /// Finds out which members of a color's groups can be served, and gives what is to be
     /// connected: for each part of the fabric the groups there and the ports of all their members.
-    fn connect_by_island(&mut self, color: u16) -> Vec<(Vec<Mgid>, Vec<PortId>)> {
+    fn connect_by_component(&mut self, color: u16) -> Vec<(Vec<Mgid>, Vec<PortId>)> {
         let Self { fabric, groups, colors, .. } = self;
         let mut parts: BTreeMap<u32, (Vec<Mgid>, Vec<PortId>)> = BTreeMap::new();
         for mgid in colors.groups(color) {
             let group = groups.get_mut(mgid).expect("colors belong to groups that exist");
             group.service = Service::of(fabric, *mgid, &group.members);
             if let [first, _, ..] = group.service.member_ports[..] {
-                let island = fabric.island(fabric.graph.switch_of(first));
-                let (mates, ports) = parts.entry(island).or_default();
+                let component = fabric.component(fabric.graph.switch_of(first));
+                let (mates, ports) = parts.entry(component).or_default();
                 mates.push(*mgid);
                 ports.extend(&group.service.member_ports);
             }

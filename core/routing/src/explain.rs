@@ -92,13 +92,13 @@ pub struct Step {
     pub steps: u32,
     /// The group before it; the explained group if it is a neighbour.
     pub through: Mgid,
-    /// The meeting place of the two.
-    pub at: Meeting,
+    /// Something that both trees have.
+    pub at: SharedPart,
 }
 
 /// Something that two trees have in common; the first in this order is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Meeting {
+pub enum SharedPart {
     /// A link, by the switch port at its lower end; or that of a common member.
     Link(PortId),
     /// A switch, where a color can serve one tree only.
@@ -139,8 +139,8 @@ fn explain_route(
     let shared = plan.virtual_group_trees(planned.mgid);
     let first = shared.first().filter(|_| planned.has_tree())?;
     let cutter = Cutter::of(engine, first)?;
-    let meetings = |mgid: &Mgid| Own::of(engine.graph(), plan.tables(), *mgid, &cutter.cut(*mgid));
-    let own: Vec<Own> = first.groups.iter().map(meetings).collect();
+    let parts = |mgid: &Mgid| Own::of(engine.graph(), plan.tables(), *mgid, &cutter.cut(*mgid));
+    let own: Vec<Own> = first.groups.iter().map(parts).collect();
     let spanning_tree = plan.home(planned.mgid).map(|_| planned.part);
     let tree = |own: GroupTree| {
         let whole = shared.iter().find(|one| one.tree == own.tree)?;

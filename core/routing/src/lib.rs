@@ -54,7 +54,7 @@ pub use capacity::{
 };
 pub use change::{Change, ChangeError, ChangeProblem};
 pub use explain::{
-    ExplainedRoute, ExplainedTree, Explanation, Meeting, OtherSize, Sharer, Step, at_other_size,
+    ExplainedRoute, ExplainedTree, Explanation, OtherSize, SharedPart, Sharer, Step, at_other_size,
     explain,
 };
 pub use fault_preview::{FaultPreview, KeptOut, PlannedFabric, PreviewError, preview_faults};

@@ -13,8 +13,8 @@ use fabricast_proto::v1::directory_change::Kind;
 use fabricast_proto::v1::element;
 use fabricast_reconciler::{
     CachedMember, CallError, DirectoryChange, DirectoryUpdate, DriftList, ErrorKind, FailedElement,
-    GroupRoute, GroupState, MemberEndpoint, Output, Refusal, Reply, RouteExplanation, RouteReport,
-    SwitchTable, SwitchWrite, TableDrift, Write,
+    GroupRoute, GroupState, Output, RecordedEndpoint, Refusal, Reply, RouteExplanation,
+    RouteReport, SwitchTable, SwitchWrite, TableDrift, Write,
 };
 use fabricast_routing::TreeLink;
 use fabricast_rpc::{Reason, RpcError};
@@ -53,10 +53,10 @@ fn decode_change(graph: &Graph, kind: Kind) -> Result<Option<DirectoryChange>, W
         Kind::DeletedGn(gn) => Some(DirectoryChange::Deleted(Gn(gn))),
         Kind::Joined(v1::MemberChange { gn, member: Some(member) }) => {
             let endpoint = match graph.find_endpoint(&member.endpoint) {
-                Some(endpoint) => MemberEndpoint::Known(endpoint),
+                Some(endpoint) => RecordedEndpoint::Known(endpoint),
                 None => {
                     let name = decode_name("member.endpoint", &member.endpoint, EndpointName::new)?;
-                    MemberEndpoint::Unknown(Box::new(name))
+                    RecordedEndpoint::Unknown(Box::new(name))
                 }
             };
             let member_state = CachedMember { endpoint, joined: Revision(member.joined_revision) };
@@ -339,12 +339,12 @@ pub(crate) mod tests {
         let Some(DirectoryChange::Joined { member: known, .. }) = member("h3").unwrap() else {
             panic!("a join")
         };
-        assert_eq!(known.endpoint, MemberEndpoint::Known(graph.find_endpoint("h3").unwrap()));
+        assert_eq!(known.endpoint, RecordedEndpoint::Known(graph.find_endpoint("h3").unwrap()));
         let Some(DirectoryChange::Joined { member: unknown, .. }) = member("h99").unwrap() else {
             panic!("a join")
         };
         assert!(
-            matches!(unknown.endpoint, MemberEndpoint::Unknown(name) if name.as_str() == "h99")
+            matches!(unknown.endpoint, RecordedEndpoint::Unknown(name) if name.as_str() == "h99")
         );
         assert!(member("").is_err());
     }

@@ -16,7 +16,7 @@ use fabricast_proto::v1::tic_service_client::TicServiceClient;
 use fabricast_rpc::{Channel, Leader, LeaderChannel, Peer, request_id};
 use tonic::Status;
 
-use crate::patience::eventually;
+use crate::wait::eventually;
 
 /// Clients of all parts; cheap to clone.
 #[derive(Clone, Debug)]

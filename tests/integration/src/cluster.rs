@@ -28,10 +28,10 @@ use crate::audit::audit;
 use crate::client::{Client, color_of};
 use crate::layout::Layout;
 use crate::part::{Bound, Part};
-use crate::patience::eventually;
 use crate::starters::{DETECTOR, MessagesOfAgent, REPORT_INTERVAL, operating_agent, router};
 use crate::traffic::Traffic;
 use crate::trees::member_tables_agree;
+use crate::wait::eventually;
 
 /// Management key of the fabric.
 pub const MANAGEMENT_KEY: &str = "integration";

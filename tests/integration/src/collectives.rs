@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tonic::{Response, Status};
 
 use crate::client::{Client, named};
-use crate::patience::eventually;
+use crate::wait::eventually;
 
 /// A contribution of one process to an operation, until its result is there.
 pub type Contribution = JoinHandle<Result<Response<v1::RunCollectiveResponse>, Status>>;

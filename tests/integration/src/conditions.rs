@@ -11,7 +11,7 @@ use fabricast_rpc::LeaderChannel;
 use fabricast_topology::{Graph, ibnetdiscover};
 
 use crate::client::{Client, color_of, named};
-use crate::patience::eventually;
+use crate::wait::eventually;
 
 impl Client {
     /// Client of the TIC for its topology.

@@ -8,7 +8,7 @@ use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_rpc::{Channel, reason_of};
 use tonic::Status;
 
-use crate::patience::{eventually, soon};
+use crate::wait::{eventually, soon};
 
 /// A switch agent under test.
 #[derive(Clone, Debug)]

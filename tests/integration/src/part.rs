@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::patience::{eventually, soon};
+use crate::wait::{eventually, soon};
 
 /// A future that can be sent to the part's runtime.
 type Sent<T> = Pin<Box<dyn Future<Output = T> + Send>>;

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use crate::client::Client;
-use crate::patience::eventually;
+use crate::wait::eventually;
 
 /// Pace of a flow, and of attempts to listen again.
 const PACE: Duration = Duration::from_millis(2);

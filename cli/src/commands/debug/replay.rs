@@ -10,7 +10,7 @@ use fabricast_groups::Moment;
 use fabricast_groups::ids::Gn;
 use fabricast_groups::record::{Route, RouteState};
 use fabricast_reconciler::{
-    DirectoryChange, DirectoryUpdate, FailedElement, Input, MemberEndpoint, Output, Recording,
+    DirectoryChange, DirectoryUpdate, FailedElement, Input, Output, RecordedEndpoint, Recording,
     Replay, ReplayError, Reply, Step, StepKind, SwitchWrite, TurnEnd, WatchEvent, WriteReason,
 };
 use fabricast_topology::{Graph, PortSet, SwitchId};
@@ -224,8 +224,8 @@ impl Printer<'_> {
             }
             DirectoryChange::Joined { gn, pn, member } => {
                 let endpoint = match &member.endpoint {
-                    MemberEndpoint::Known(endpoint) => self.graph.endpoint_name(*endpoint),
-                    MemberEndpoint::Unknown(name) => name.as_str(),
+                    RecordedEndpoint::Known(endpoint) => self.graph.endpoint_name(*endpoint),
+                    RecordedEndpoint::Unknown(name) => name.as_str(),
                 };
                 let name = self.name(*gn);
                 (format!("rank {pn} joins {name} at {endpoint}"), BTreeSet::from([name]))

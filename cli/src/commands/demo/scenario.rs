@@ -25,10 +25,10 @@ mod messaging;
 /// Process name of every member.
 const PROCESS: &str = "p0";
 /// Waiting times for packets that are resent until all arrive, after a link was cut.
-const HASTY: Waiting = Waiting { patience: Duration::from_millis(2), quiet: Duration::ZERO };
+const BRIEF: Waiting = Waiting { idle_timeout: Duration::from_millis(2), quiet: Duration::ZERO };
 /// The same, where packets and calls travel between processes.
-const HASTY_ELSEWHERE: Waiting =
-    Waiting { patience: Duration::from_millis(100), quiet: Duration::ZERO };
+const BRIEF_ELSEWHERE: Waiting =
+    Waiting { idle_timeout: Duration::from_millis(100), quiet: Duration::ZERO };
 /// Time within which delivery must work again after a link was cut.
 const CUT_LIMIT: Duration = Duration::from_secs(10);
 
@@ -42,7 +42,7 @@ struct DemoScenario<'a> {
     colors: u16,
     engine: EngineKind,
     trees: u8, // of each group
-    hasty: Waiting,
+    brief: Waiting,
 }
 
 /// Cluster, topology and groups of the demo.
@@ -63,8 +63,8 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let DemoInput { topology, fat_tree, cluster, groups, socket } = input;
     let mut report = Report::new(topology.title.clone(), format);
-    let guest = args.running.tic.is_some();
-    report.step(if guest {
+    let is_running = args.running.tic.is_some();
+    report.step(if is_running {
         "the cluster is up, and its TIC says what the fabric is"
     } else {
         "the fabric is read, every part of the cluster plane starts"
@@ -84,9 +84,9 @@ pub(crate) async fn run(
     let (senders, colors) = (args.senders, args.colors);
     let trees = if args.fault_tolerant { 2 } else { 1 };
     let engine = args.engine;
-    let hasty = if guest { HASTY_ELSEWHERE } else { HASTY };
+    let brief = if is_running { BRIEF_ELSEWHERE } else { BRIEF };
     let mut scenario =
-        DemoScenario { report, cluster, traffic, topology, senders, colors, engine, trees, hasty };
+        DemoScenario { report, cluster, traffic, topology, senders, colors, engine, trees, brief };
     scenario.form(requests).await?;
     let before = scenario.cluster.tables().await?;
     let victim = scenario.kill_a_node().await?;
@@ -100,7 +100,7 @@ pub(crate) async fn run(
         scenario.messaging(socket).await?;
     }
     scenario.leave().await?;
-    if guest {
+    if is_running {
         scenario.depart().await?;
     }
     scenario.report.finish()
@@ -183,7 +183,7 @@ impl DemoScenario<'_> {
         let hit: Vec<v1::Group> =
             groups.into_iter().filter(|group| used_by.contains(&group.name)).collect();
         // Where nothing may be lost, nobody is hurried: a late packet is not a lost one.
-        let waiting = if self.trees > 1 { THOROUGH } else { self.hasty };
+        let waiting = if self.trees > 1 { THOROUGH } else { self.brief };
         let cut = Instant::now();
         self.cluster.fail(element.clone()).await?;
         let mut tries = 0;

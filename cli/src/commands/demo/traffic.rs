@@ -62,18 +62,18 @@ impl Round {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     /// Time without arrivals after which the round ends.
-    pub(crate) patience: Duration,
+    pub(crate) idle_timeout: Duration,
     /// Time after the last expected copy in which extra copies are still counted.
     pub(crate) quiet: Duration,
 }
 
 /// Waiting times long enough to notice late packets.
 pub(crate) const THOROUGH: Waiting =
-    Waiting { patience: Duration::from_secs(3), quiet: Duration::from_millis(60) };
+    Waiting { idle_timeout: Duration::from_secs(3), quiet: Duration::from_millis(60) };
 
 /// Received copies by packet number and receiver.
 #[derive(Debug, Default)]
-struct Ledger {
+struct ReceivedCopies {
     copies: BTreeMap<u64, BTreeMap<Receiver, u32>>,
     /// First packet of the present round; copies of earlier ones are ignored.
     first: u64,
@@ -85,7 +85,7 @@ struct Ledger {
 #[derive(Debug)]
 pub(crate) struct Traffic {
     agent_of_node: BTreeMap<String, Peer>,
-    ledger: Arc<Mutex<Ledger>>,
+    received: Arc<Mutex<ReceivedCopies>>,
     arrived: Arc<Notify>,
     next_packet: u64,
     _listening: JoinSet<()>,
@@ -99,23 +99,23 @@ impl Traffic {
         agents: &[Peer],
         agent_of_node: BTreeMap<String, Peer>,
     ) -> Result<Self, RpcError> {
-        let ledger = Arc::new(Mutex::new(Ledger::default()));
+        let received = Arc::new(Mutex::new(ReceivedCopies::default()));
         let arrived = Arc::new(Notify::new());
         let mut listening = JoinSet::new();
         for agent in agents {
             let request = v1::ReceivePacketsRequest { node: String::new() };
             let mut client = OperatingAgentServiceClient::new(agent.channel());
             let mut stream = remote::answer(client.receive_packets(request)).await?;
-            let (ledger, arrived) = (Arc::clone(&ledger), Arc::clone(&arrived));
+            let (received, arrived) = (Arc::clone(&received), Arc::clone(&arrived));
             listening.spawn(async move {
                 while let Ok(Some(message)) = stream.message().await {
-                    note(&ledger, message.packets);
+                    note(&received, message.packets);
                     arrived.notify_one();
                 }
             });
         }
         // Packet 0 is kept for probes that are not counted.
-        Ok(Self { agent_of_node, ledger, arrived, next_packet: 1, _listening: listening })
+        Ok(Self { agent_of_node, received, arrived, next_packet: 1, _listening: listening })
     }
 
     /// Sends from up to `senders` members of every group, spread over the ranks, and counts.
@@ -134,9 +134,9 @@ impl Traffic {
             expected: plan.iter().map(|sent| sent.expected.len()).sum(),
             ..Round::default()
         };
-        *self.ledger() = Ledger { first, ..Ledger::default() };
+        *self.received() = ReceivedCopies { first, ..ReceivedCopies::default() };
         self.send_all(first, &plan, &mut round).await;
-        self.wait_for(round.expected, waiting.patience).await;
+        self.wait_for(round.expected, waiting.idle_timeout).await;
         round.elapsed = started.elapsed();
         tokio::time::sleep(waiting.quiet).await;
         self.settle(first, plan, &mut round);
@@ -172,18 +172,18 @@ impl Traffic {
     }
 
     /// Waits until `total` copies have arrived, or none arrive for a while.
-    async fn wait_for(&self, total: usize, patience: Duration) {
-        while self.ledger().total < total {
-            if tokio::time::timeout(patience, self.arrived.notified()).await.is_err() {
+    async fn wait_for(&self, total: usize, idle_timeout: Duration) {
+        while self.received().total < total {
+            if tokio::time::timeout(idle_timeout, self.arrived.notified()).await.is_err() {
                 return;
             }
         }
     }
 
     fn settle(&self, first: u64, plan: Vec<Sent>, round: &mut Round) {
-        let mut ledger = self.ledger();
+        let mut received = self.received();
         for (number, sent) in (first..).zip(plan) {
-            let mut copies = ledger.copies.remove(&number).unwrap_or_default();
+            let mut copies = received.copies.remove(&number).unwrap_or_default();
             let group = &sent.group;
             for receiver in sent.expected {
                 let (node, process) = (&receiver.0, &receiver.1);
@@ -201,8 +201,8 @@ impl Traffic {
         }
     }
 
-    fn ledger(&self) -> parking_lot::MutexGuard<'_, Ledger> {
-        self.ledger.lock()
+    fn received(&self) -> parking_lot::MutexGuard<'_, ReceivedCopies> {
+        self.received.lock()
     }
 }
 
@@ -228,14 +228,14 @@ fn plan(groups: &[v1::Group], senders: usize) -> Vec<Sent> {
     plan
 }
 
-fn note(ledger: &Mutex<Ledger>, packets: Vec<v1::ReceivedPacket>) {
-    let mut ledger = ledger.lock();
+fn note(received: &Mutex<ReceivedCopies>, packets: Vec<v1::ReceivedPacket>) {
+    let mut received = received.lock();
     for packet in packets {
         let number = packet.payload.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        if number >= ledger.first.max(1) {
-            ledger.total += 1;
+        if number >= received.first.max(1) {
+            received.total += 1;
             let receiver = (packet.node, packet.process);
-            *ledger.copies.entry(number).or_default().entry(receiver).or_default() += 1;
+            *received.copies.entry(number).or_default().entry(receiver).or_default() += 1;
         }
     }
 }

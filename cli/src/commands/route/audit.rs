@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn islands_are_joined_once() {
+    fn components_are_joined_once() {
         let mut sets = DisjointSets::default();
         assert!(sets.join(1, 2) && sets.join(3, 2) && sets.join(9, 8));
         assert!(!sets.join(1, 3));

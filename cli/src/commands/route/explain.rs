@@ -3,7 +3,7 @@
 
 use clap::{ArgGroup, Args};
 use fabricast_routing::{
-    ExplainedRoute, ExplainedTree, Explanation, MAX_COLORS, Meeting, OtherSize, Routed,
+    ExplainedRoute, ExplainedTree, Explanation, MAX_COLORS, OtherSize, Routed, SharedPart,
     at_other_size, explain,
 };
 use fabricast_topology::{Graph, Mgid, Peer, PortId};
@@ -231,7 +231,7 @@ impl Known<'_> {
             mgid: one.mgid.0,
             steps: one.why.map(|why| why.steps),
             through: one.why.map(|why| self.name(why.through)),
-            at: one.why.map(|why| meeting(self.graph(), why.at)),
+            at: one.why.map(|why| shared_part(self.graph(), why.at)),
         });
         Route {
             spanning_tree: explanation.home.map(|_| route.part),
@@ -293,10 +293,10 @@ fn link(graph: &Graph, port: PortId) -> Link {
     Link { switch, port: graph.port_number(port), peer: peer.to_owned(), peer_port }
 }
 
-fn meeting(graph: &Graph, meeting: Meeting) -> String {
-    match meeting {
-        Meeting::Switch(switch) => format!("switch {}", graph.switch_name(switch)),
-        Meeting::Link(port) => {
+fn shared_part(graph: &Graph, part: SharedPart) -> String {
+    match part {
+        SharedPart::Switch(switch) => format!("switch {}", graph.switch_name(switch)),
+        SharedPart::Link(port) => {
             let Link { switch, port, peer, peer_port } = link(graph, port);
             match peer_port {
                 0 => format!("{switch}:{port} to {peer}"),

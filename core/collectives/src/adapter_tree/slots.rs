@@ -27,7 +27,7 @@ pub(super) struct Slots {
 
 /// Assigns every process to a slot of the smallest tree of `width`.
 pub(super) fn place(nesting: &Nesting, width: u32) -> Result<Slots, TreeError> {
-    let mut shelf = Shelf::new(width);
+    let mut free_slots = FreeSlots::new(width);
     let count = nesting.processes();
     let mut slots = vec![0; count as usize];
     let mut groups: Option<Vec<Group>> = None;
@@ -36,7 +36,7 @@ pub(super) fn place(nesting: &Nesting, width: u32) -> Result<Slots, TreeError> {
         let merged: Result<Vec<Group>, TreeError> = match groups {
             None => starts
                 .windows(2)
-                .map(|ends| shelf.group_of_processes(ends[0], ends[1], &mut slots))
+                .map(|ends| free_slots.group_of_processes(ends[0], ends[1], &mut slots))
                 .collect(),
             Some(groups) => {
                 let mut rest = groups.into_iter().peekable();
@@ -45,7 +45,7 @@ pub(super) fn place(nesting: &Nesting, width: u32) -> Result<Slots, TreeError> {
                     while let Some(group) = rest.next_if(|group| group.start < ends[1]) {
                         members.push(group);
                     }
-                    shelf.merge(members, &mut slots)
+                    free_slots.merge(members, &mut slots)
                 });
                 inside.collect()
             }
@@ -75,7 +75,7 @@ struct Run {
 }
 
 /// The tree that a merge fills, kept from merge to merge for its memory.
-struct Shelf {
+struct FreeSlots {
     width: u32,
     /// Powers of the width that fit in 64 bits.
     sizes: Vec<u64>,
@@ -83,7 +83,7 @@ struct Shelf {
     free: Vec<BinaryHeap<Reverse<(u64, u64)>>>,
 }
 
-impl Shelf {
+impl FreeSlots {
     fn new(width: u32) -> Self {
         let width = width.max(2);
         let larger = |size: &u64| size.checked_mul(width.into());

@@ -18,7 +18,7 @@ use crate::outputs::{Mode, Output, SendError, SendId};
 use crate::stream::{BestEffort, Stream};
 
 /// The most that acknowledgements lengthen [`Limits::retry`](crate::Limits::retry) to.
-const MOST_PATIENCE: Duration = Duration::from_millis(500);
+const MAX_RESEND_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// State of the member's own messages.
 #[derive(Clone, Debug, Default)]
@@ -409,9 +409,9 @@ impl MemberEndpoint {
 
     /// Time after which what multicast has not brought is sent over the tree. It is longer where
     /// acknowledgements take long: what is sent twice makes them take longer still.
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn resend_timeout(&self) -> Duration {
         match self.limits.relies_on_multicast {
-            true => self.limits.retry.max(self.ack_delay * 4).min(MOST_PATIENCE),
+            true => self.limits.retry.max(self.ack_delay * 4).min(MAX_RESEND_TIMEOUT),
             false => self.limits.retry,
         }
     }
@@ -428,9 +428,9 @@ impl MemberEndpoint {
     /// Sends parts that neighbours have lacked for too long; returns whether to tick again.
     pub(super) fn resend(&mut self, now: Moment) -> bool {
         let mut again = false;
-        let patience = self.patience();
+        let resend_timeout = self.resend_timeout();
         let is_waiting = self.streams.get(&self.pn).is_some_and(|own| own.have > own.base);
-        if is_waiting && self.pace.progress_at.after(patience) <= now {
+        if is_waiting && self.pace.progress_at.after(resend_timeout) <= now {
             self.pace.shrink(now);
         }
         for source in std::mem::take(&mut self.unsettled) {
@@ -442,7 +442,7 @@ impl MemberEndpoint {
                     continue;
                 }
                 lags = true;
-                if reach.since.after(patience) <= now {
+                if reach.since.after(resend_timeout) <= now {
                     self.supply(now, source, out);
                     self.distrust(now, out);
                 }

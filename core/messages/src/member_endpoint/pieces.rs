@@ -296,7 +296,7 @@ impl MemberEndpoint {
     pub(super) fn ask_for_pieces(&mut self, now: Moment) -> bool {
         self.announce(now);
         let window = self.limits.pieces;
-        let (round, patience) = (self.operations.round(), self.patience());
+        let (round, resend_timeout) = (self.operations.round(), self.resend_timeout());
         let number = self.pieces.as_ref().map_or(0, |pieces| pieces.of.number);
         if !self.is_collecting(number) {
             return self.is_announcing();
@@ -305,7 +305,7 @@ impl MemberEndpoint {
             self.pieces = None; // of a root that is gone
             return false;
         };
-        if pieces.progress_at.after(patience) <= now {
+        if pieces.progress_at.after(resend_timeout) <= now {
             pieces.progress_at = now;
             let all = pieces.have..pieces.have.saturating_add(window).min(pieces.of.pieces);
             // A member that has heard nothing gets the whole outcome for one question.

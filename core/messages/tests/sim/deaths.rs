@@ -6,7 +6,7 @@ use std::time::Duration;
 use fabricast_groups::Pn;
 use fabricast_messages::{Answer, Limits, OnFailure, Operation, OperationError, Reduction, Values};
 
-use crate::world::{CALM, Weather, World};
+use crate::world::{CALM, Conditions, World};
 
 /// Members, before one of them dies.
 const COUNT: u32 = 7;
@@ -21,8 +21,8 @@ fn with_a_death(
     multicast: bool,
     part: impl Fn(Pn) -> Operation,
 ) -> Vec<(Pn, Result<Answer, OperationError>)> {
-    let weather = Weather { multicast, lost: 50, ..CALM };
-    let mut world = World::new(u64::from(COUNT), weather, Limits::default());
+    let conditions = Conditions { multicast, lost: 50, ..CALM };
+    let mut world = World::new(u64::from(COUNT), conditions, Limits::default());
     world.form(COUNT);
     for pn in (0..COUNT).map(Pn).filter(|pn| *pn != dead) {
         world.operate(pn, &part(pn), on_failure);
@@ -39,7 +39,7 @@ fn with_a_death(
         world.members.values().all(|member| member.seen.ended.len() == 2)
     });
     for (pn, member) in &world.members {
-        assert_eq!(member.seen.ghosts, [], "as {pn} knew when it had ended");
+        assert_eq!(member.seen.left_out, [], "as {pn} knew when it had ended");
         assert!(member.seen.ended[1].1.verdict.is_ok(), "{pn}: {:?}", member.seen.ended[1]);
     }
     let end = |(pn, member): (&Pn, &crate::world::Member)| {
@@ -124,8 +124,8 @@ fn a_member_that_dies_during_an_operation_is_named_or_left_out_as_called_for() {
 /// Two members die at once and split the tree; a successor may take the place of one.
 fn two_deaths(seed: u64) {
     let slowest = Duration::from_millis(20);
-    let weather = Weather { multicast: seed.is_multiple_of(2), lost: 50, slowest, ..CALM };
-    let mut world = World::new(seed, weather, Limits::default());
+    let conditions = Conditions { multicast: seed.is_multiple_of(2), lost: 50, slowest, ..CALM };
+    let mut world = World::new(seed, conditions, Limits::default());
     let count = 9;
     world.form(count);
     let dead = [(); 2].map(|()| Pn(u32::try_from(world.draw(u64::from(count))).unwrap()));
@@ -147,7 +147,7 @@ fn two_deaths(seed: u64) {
         living.iter().all(|pn| world.members[pn].seen.ended.len() == 1)
     });
     for pn in living {
-        assert_eq!(world.members[&pn].seen.ghosts, [], "as {pn} knew then, seed {seed}");
+        assert_eq!(world.members[&pn].seen.left_out, [], "as {pn} knew then, seed {seed}");
     }
 }
 

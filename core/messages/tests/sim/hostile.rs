@@ -10,7 +10,7 @@ use fabricast_messages::{
     Operation, Outcome, Part, Piece, Reduction, Report, Segment, Source,
 };
 
-use crate::world::{CALM, Weather, World};
+use crate::world::{CALM, Conditions, World};
 
 /// The largest number that is believed.
 const MAX_COUNT: u64 = 1 << 62;
@@ -88,7 +88,7 @@ fn frames(world: &World, number: u64) -> Vec<Body> {
 }
 
 fn formed() -> World {
-    let mut world = World::new(1, Weather { multicast: false, ..CALM }, Limits::default());
+    let mut world = World::new(1, Conditions { multicast: false, ..CALM }, Limits::default());
     world.form(5);
     world
 }
@@ -146,7 +146,7 @@ fn the_largest_numbers_overflow_nothing() {
 #[test]
 fn a_neighbour_that_greets_again_and_again_is_not_sent_everything_each_time() {
     let limits = Limits { inbox: 4, ..Limits::default() };
-    let mut world = World::new(1, Weather { multicast: false, ..CALM }, limits);
+    let mut world = World::new(1, Conditions { multicast: false, ..CALM }, limits);
     world.form(3);
     world.members.get_mut(&HOSTILE).unwrap().slow = true; // so that parts are not acknowledged
     for _ in 0..40 {

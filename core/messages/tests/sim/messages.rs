@@ -5,7 +5,7 @@ use std::time::Duration;
 use fabricast_groups::Pn;
 use fabricast_messages::{Limits, Mode, SendError};
 
-use crate::world::{CALM, Weather, World};
+use crate::world::{CALM, Conditions, World};
 
 fn text(message: &str, number: usize) -> Vec<u8> {
     format!("{message} {number}").into_bytes()
@@ -20,7 +20,7 @@ fn got(world: &World, to: Pn, from: Pn) -> Vec<Vec<u8>> {
 #[test]
 fn without_hardware_every_member_reaches_all_others_over_the_tree() {
     for count in [1, 2, 3, 7, 12] {
-        let mut world = World::new(1, Weather { multicast: false, ..CALM }, Limits::default());
+        let mut world = World::new(1, Conditions { multicast: false, ..CALM }, Limits::default());
         world.form(count);
         for pn in 0..count {
             world.send(Pn(pn), Mode::Reliable, &text("from", 1)).unwrap();
@@ -37,9 +37,9 @@ fn without_hardware_every_member_reaches_all_others_over_the_tree() {
     }
 }
 
-/// Weather with a bad multicast connection.
-const STORMY: Weather =
-    Weather { multicast: true, lost: 200, repeated: 100, slowest: Duration::from_millis(3) };
+/// Conditions with a bad multicast connection.
+const STORMY: Conditions =
+    Conditions { multicast: true, lost: 200, repeated: 100, slowest: Duration::from_millis(3) };
 
 #[test]
 fn messages_arrive_once_and_in_order_when_multicast_loses_repeats_and_reorders() {
@@ -125,7 +125,7 @@ fn a_link_that_is_cut_and_a_connection_that_comes_and_goes_lose_nothing() {
 
 #[test]
 fn the_source_learns_who_died_and_all_others_have_the_message() {
-    let mut world = World::new(4, Weather { multicast: false, ..CALM }, Limits::default());
+    let mut world = World::new(4, Conditions { multicast: false, ..CALM }, Limits::default());
     world.form(7);
     let id = world.send(Pn(6), Mode::Reliable, b"last words").unwrap();
     world.kill(Pn(1)); // with 3 and 4 below it
@@ -178,7 +178,7 @@ fn links_exist_between_neighbours_only() {
 
 #[test]
 fn a_member_that_is_not_open_forwards_and_is_not_waited_for() {
-    let mut world = World::new(7, Weather { multicast: false, ..CALM }, Limits::default());
+    let mut world = World::new(7, Conditions { multicast: false, ..CALM }, Limits::default());
     (0..7).for_each(|pn| world.join(Pn(pn), &format!("n{pn}")));
     world.publish();
     world.settle(Duration::from_millis(50));

@@ -5,26 +5,26 @@ use std::time::Duration;
 use fabricast_groups::Pn;
 use fabricast_messages::{Answer, Limits, Mode, OnFailure, Operation};
 
-use crate::world::{CALM, Weather, World};
+use crate::world::{CALM, Conditions, World};
 
 const COUNT: u32 = 8;
 /// Too much for a window of [`limits`].
 const LONG: usize = 100_000;
 
 /// Packets come in the order in which they are sent.
-const ORDERLY: Weather = Weather { slowest: Duration::from_nanos(1), ..CALM };
+const ORDERLY: Conditions = Conditions { slowest: Duration::from_nanos(1), ..CALM };
 
 fn limits() -> Limits {
     let mistrust = Duration::from_millis(20);
     Limits { pieces: 8, mistrust, relies_on_multicast: true, ..Limits::default() }
 }
 
-fn world(weather: Weather) -> World {
-    world_with(weather, limits())
+fn world(conditions: Conditions) -> World {
+    world_with(conditions, limits())
 }
 
-fn world_with(weather: Weather, limits: Limits) -> World {
-    let mut world = World::new(5, weather, limits);
+fn world_with(conditions: Conditions, limits: Limits) -> World {
+    let mut world = World::new(5, conditions, limits);
     world.form(COUNT);
     world.settle(Duration::from_secs(2)); // nothing of the beginning is under way any more
     world.frames.clear();
@@ -66,7 +66,7 @@ fn a_message_goes_over_no_link_while_multicast_reaches_all() {
 
 #[test]
 fn lost_parts_are_asked_for_at_once_and_not_the_whole_window() {
-    let mut world = world(Weather { lost: 20, ..ORDERLY });
+    let mut world = world(Conditions { lost: 20, ..ORDERLY });
     let parts = 40 * LONG.div_ceil(limits().part);
     let begun = world.now;
     for _ in 0..40 {
@@ -106,7 +106,7 @@ fn members_tell_of_every_eighth_piece_and_of_the_last() {
 
 #[test]
 fn lost_pieces_are_repaired_and_not_all_of_the_outcome() {
-    let mut world = world(Weather { lost: 100, repeated: 50, ..ORDERLY });
+    let mut world = world(Conditions { lost: 100, repeated: 50, ..ORDERLY });
     for count in 1..10 {
         broadcast(&mut world, Pn(count), &vec![9; LONG]);
         let count = usize::try_from(count).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fabricast_groups::Pn;
 use fabricast_messages::{Answer, Limits, OnFailure, Operation, OperationError, Reduction, Values};
 
-use crate::world::{CALM, Switches, Weather, World};
+use crate::world::{CALM, Conditions, Switches, World};
 
 /// Lets every member call its part; returns the answer of each.
 fn run(
@@ -27,8 +27,8 @@ fn run(
 }
 
 fn world(count: u32, multicast: bool) -> World {
-    let weather = Weather { multicast, lost: 50, ..CALM };
-    let mut world = World::new(u64::from(count), weather, Limits::default());
+    let conditions = Conditions { multicast, lost: 50, ..CALM };
+    let mut world = World::new(u64::from(count), conditions, Limits::default());
     world.form(count);
     world
 }

@@ -9,11 +9,11 @@ use fabricast_groups::Pn;
 use fabricast_groups::tree::TreeShape;
 use fabricast_messages::{Limits, Mode};
 
-use crate::world::{Weather, World};
+use crate::world::{Conditions, World};
 
 /// Every step takes one microsecond, neither more nor less.
-const STEPS: Weather =
-    Weather { multicast: true, lost: 0, repeated: 0, slowest: Duration::from_nanos(1) };
+const STEPS: Conditions =
+    Conditions { multicast: true, lost: 0, repeated: 0, slowest: Duration::from_nanos(1) };
 
 fn depth(tree: TreeShape, pn: Pn, live: &BTreeSet<Pn>) -> u32 {
     let above = tree.position(pn, live).unwrap().parent;
@@ -87,7 +87,7 @@ fn the_steps_of_thousands_are_those_of_the_paper_at_most() {
 
 #[test]
 fn without_hardware_a_message_crosses_the_tree() {
-    let mut world = World::new(1, Weather { multicast: false, ..STEPS }, Limits::default());
+    let mut world = World::new(1, Conditions { multicast: false, ..STEPS }, Limits::default());
     world.form(31);
     assert_eq!(steps(&mut world, Pn(30)), 4 + 4, "up to the root and down to the other side");
     assert_eq!(steps(&mut world, Pn(15)), 4, "the root of 31");

@@ -12,10 +12,10 @@ use fabricast_messages::{
 };
 use proptest::prelude::*;
 
-use crate::world::{Member, Switches, Weather, World};
+use crate::world::{Conditions, Member, Switches, World};
 
-const WEATHER: Weather =
-    Weather { multicast: true, lost: 100, repeated: 50, slowest: Duration::from_millis(2) };
+const CONDITIONS: Conditions =
+    Conditions { multicast: true, lost: 100, repeated: 50, slowest: Duration::from_millis(2) };
 const SEEDS: u64 = 12;
 
 /// A message as its source knows it.
@@ -175,7 +175,7 @@ fn shape_of(seed: u64) -> TreeShape {
 }
 
 fn messages_in_a_storm(seed: u64, tree: TreeShape, limits: Limits) {
-    let mut world = World::new(seed, WEATHER, Limits { window: 16, ..limits });
+    let mut world = World::new(seed, CONDITIONS, Limits { window: 16, ..limits });
     world.tree = tree;
     world.form(10);
     let mut storm = Storm::default();
@@ -291,7 +291,7 @@ fn operations_in_a_storm(
     switches: Option<Switches>,
     limits: Limits,
 ) -> [usize; 3] {
-    let mut world = World::new(seed, WEATHER, limits);
+    let mut world = World::new(seed, CONDITIONS, limits);
     world.switches = switches;
     world.tree = tree;
     world.form(10);

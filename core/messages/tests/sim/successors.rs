@@ -5,7 +5,7 @@ use std::time::Duration;
 use fabricast_groups::Pn;
 use fabricast_messages::{Limits, OnFailure, Operation};
 
-use crate::world::{CALM, Weather, World};
+use crate::world::{CALM, Conditions, World};
 
 const COUNT: u32 = 9;
 
@@ -16,8 +16,8 @@ fn call(world: &mut World, pn: Pn) {
 /// After some operations two members are replaced by successors on other nodes, which call at once.
 fn succession(seed: u64) {
     let slowest = Duration::from_millis(1 + seed % 20);
-    let weather = Weather { multicast: seed.is_multiple_of(2), lost: 50, slowest, ..CALM };
-    let mut world = World::new(seed, weather, Limits::default());
+    let conditions = Conditions { multicast: seed.is_multiple_of(2), lost: 50, slowest, ..CALM };
+    let mut world = World::new(seed, conditions, Limits::default());
     world.form(COUNT);
     let before = 1 + seed % 3;
     for _ in 0..before {

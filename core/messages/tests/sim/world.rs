@@ -21,15 +21,15 @@ pub(crate) const GN: Gn = Gn(7);
 
 /// Chances in a thousand, and times.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Weather {
+pub(crate) struct Conditions {
     pub(crate) multicast: bool,
     pub(crate) lost: u64,
     pub(crate) repeated: u64,
     pub(crate) slowest: Duration,
 }
 
-pub(crate) const CALM: Weather =
-    Weather { multicast: true, lost: 0, repeated: 0, slowest: Duration::from_millis(1) };
+pub(crate) const CALM: Conditions =
+    Conditions { multicast: true, lost: 0, repeated: 0, slowest: Duration::from_millis(1) };
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -60,7 +60,7 @@ pub(crate) struct Seen {
     pub(crate) messages: Vec<(Pn, Vec<u8>)>,
     pub(crate) acknowledged: BTreeMap<SendId, Vec<Pn>>,
     pub(crate) ended: Vec<(Call, Arc<Outcome>)>,
-    pub(crate) ghosts: Vec<Pn>, // members left out of an outcome that it did not know to be gone
+    pub(crate) left_out: Vec<Pn>, // members left out of an outcome that it did not know to be gone
     pub(crate) room: bool,
     pub(crate) last_at: Moment, // when the last message came
 }
@@ -77,7 +77,7 @@ pub(crate) struct Member {
 
 pub(crate) struct World {
     pub(crate) now: Moment,
-    pub(crate) weather: Weather,
+    pub(crate) conditions: Conditions,
     pub(crate) tree: TreeShape,
     pub(crate) members: BTreeMap<Pn, Member>,
     pub(crate) past: Vec<(Pn, Member)>,
@@ -100,14 +100,14 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, weather: Weather, limits: Limits) -> Self {
+    pub(crate) fn new(seed: u64, conditions: Conditions, limits: Limits) -> Self {
         Self {
             now: Moment(0),
-            weather,
+            conditions,
             tree: TreeShape::default(),
             members: BTreeMap::new(),
             past: Vec::new(),
-            multicast_open: weather.multicast,
+            multicast_open: conditions.multicast,
             packets: 0,
             frames: BTreeMap::new(),
             reports: 0,
@@ -136,7 +136,7 @@ impl World {
     }
 
     fn soon(&mut self) -> Moment {
-        let slowest = u64::try_from(self.weather.slowest.as_nanos()).unwrap();
+        let slowest = u64::try_from(self.conditions.slowest.as_nanos()).unwrap();
         let delay = 1_000 + self.draw(slowest);
         self.now.after(Duration::from_nanos(delay))
     }
@@ -190,8 +190,8 @@ impl World {
     }
 
     /// Gives a member, which does not join again, a new endpoint that knows nothing: its process
-    /// has begun to serve it, or does so no more. Links stay as they are, with all that is under way
-    /// on them.
+    /// has begun to serve it, or does so no more. Links stay as they are, with all that is under
+    /// way on them.
     pub(crate) fn hand_over(&mut self, pn: Pn) {
         let (now, node) = (self.now, self.members[&pn].node.clone());
         let member = MemberId { gn: GN, pn };
@@ -311,7 +311,7 @@ impl World {
         let (session, at) =
             (link.session, soon.max(link.cut_until).after(Duration::from_millis(2)));
         link.last = [(key.0.clone(), at), (key.1.clone(), at)].into();
-        let later = at.after(self.weather.slowest);
+        let later = at.after(self.conditions.slowest);
         if let Some(link) = self.links.get_mut(key) {
             link.last.insert(key.1.clone(), later);
         }
@@ -370,10 +370,10 @@ impl World {
             Output::Combine { pn, run, .. } => self.contribute(pn, run),
             Output::Withdraw { pn, .. } => self.withdraw(pn),
             Output::Ended { pn, call, outcome, .. } => {
-                let mut ghosts = self.ghosts(pn, &outcome);
+                let mut left_out = self.left_out(pn, &outcome);
                 self.note(pn, |seen| {
                     seen.ended.push((call, outcome));
-                    seen.ghosts.append(&mut ghosts);
+                    seen.left_out.append(&mut left_out);
                 });
             }
         }
@@ -417,8 +417,8 @@ impl World {
         for (pn, joined) in others.into_iter().filter(|(pn, _)| *pn != from) {
             let copies = match self.draw(1000) {
                 _ if self.deaf.contains(&pn) => 0,
-                chance if chance < self.weather.lost => 0,
-                chance if chance < self.weather.lost + self.weather.repeated => 2,
+                chance if chance < self.conditions.lost => 0,
+                chance if chance < self.conditions.lost + self.conditions.repeated => 2,
                 _ => 1,
             };
             for _ in 0..copies {
@@ -530,11 +530,11 @@ impl World {
 
     /// Members that an outcome leaves out although the member has them in its roster, now and when
     /// it called.
-    fn ghosts(&self, pn: Pn, outcome: &Outcome) -> Vec<Pn> {
+    fn left_out(&self, pn: Pn, outcome: &Outcome) -> Vec<Pn> {
         let Some(member) = self.members.get(&pn) else { return Vec::new() };
         let (now, before) = (self.roster(pn), &member.called_among);
         let left_out = before.iter().filter(|(other, _)| !outcome.participants.contains(other));
-        let ghosts = left_out.filter(|(other, joined)| now.get(other) == Some(joined));
-        ghosts.map(|(other, _)| *other).collect()
+        let left_out = left_out.filter(|(other, joined)| now.get(other) == Some(joined));
+        left_out.map(|(other, _)| *other).collect()
     }
 }

@@ -318,7 +318,7 @@ fn settings_that_do_not_fit_are_refused() {
 #[test]
 fn colors_are_as_many_as_the_smaller_budget_allows() {
     let colors = |mapping: &Mapping, groups, failover_groups, flows| {
-        mapping.colors_within(Room { ports: 4, groups, failover_groups, flows })
+        mapping.colors_within(SwitchCapacity { ports: 4, groups, failover_groups, flows })
     };
     const MANY: u32 = u32::MAX;
     assert_eq!(colors(&MAPPING, MANY, 0, MANY), 20);

@@ -15,12 +15,12 @@ pub struct JobReport {
     /// Available nodes without a job.
     pub free: u32,
     /// One entry for each class of the fabric, ascending.
-    pub classes: Vec<ClassRoom>,
+    pub classes: Vec<ClassCapacity>,
 }
 
 /// Room for jobs of one class.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClassRoom {
+pub struct ClassCapacity {
     /// Class of the jobs.
     pub class: JobClass,
     /// Smallest job that is of this class by its size, in nodes.
@@ -59,7 +59,7 @@ impl JobAllocator {
             let most = self.topology.largest(class);
             let least = std::mem::replace(&mut below, most) + 1;
             let (after, moves) = self.room_by_moves(class, most);
-            ClassRoom { class, least, most, fits: self.most(class), after, moves }
+            ClassCapacity { class, least, most, fits: self.most(class), after, moves }
         });
         let classes = classes.collect();
         JobReport { live: self.topology.live_by_leaf().iter().sum(), free: self.free(), classes }

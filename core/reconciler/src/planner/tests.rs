@@ -31,8 +31,8 @@ pub(crate) fn endpoints_are_in_order(graph: &Graph) {
 pub(crate) fn group(mgid: u32, endpoints: &[&str]) -> CachedGroup {
     let member = |name: &&str| {
         let number = name[1..].parse().unwrap();
-        let unknown = || MemberEndpoint::Unknown(Box::new(EndpointName::new(name).unwrap()));
-        let known = || MemberEndpoint::Known(EndpointId(number));
+        let unknown = || RecordedEndpoint::Unknown(Box::new(EndpointName::new(name).unwrap()));
+        let known = || RecordedEndpoint::Known(EndpointId(number));
         let endpoint = if number < 64 { known() } else { unknown() };
         CachedMember { endpoint, joined: Revision(0) }
     };

@@ -110,7 +110,7 @@ impl ColorLayers {
             return Some(*id);
         }
         let is_kin = |layer: &Layer| {
-            name.is_some_and(|name| layer.names.iter().any(|other| kin(other) == kin(name)))
+            name.is_some_and(|name| layer.names.iter().any(|other| family(other) == family(name)))
         };
         let others = self.layers.iter().filter(|(_, layer)| !is_kin(layer) && !layer.is_exclusive);
         let cost = |id: &LayerId| met.get(id).copied().unwrap_or(0);
@@ -246,6 +246,6 @@ impl ColorLayers {
 }
 
 /// The common part of layers that belong together: the name up to its last `/`, or all of it.
-fn kin(name: &str) -> &str {
-    name.rsplit_once('/').map_or(name, |(kin, _)| kin)
+fn family(name: &str) -> &str {
+    name.rsplit_once('/').map_or(name, |(family, _)| family)
 }

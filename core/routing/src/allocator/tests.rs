@@ -165,7 +165,7 @@ fn a_layer_of_known_size_takes_its_share_of_the_colors_at_once() {
     assert_eq!(
         colors_of(LayerHint { name, groups: 12, all_groups: 96 }),
         1,
-        "the rest is for its kin"
+        "the rest is for its family"
     );
     assert_eq!(colors_of(LayerHint { name, groups: 0, all_groups: 0 }), 2);
 }

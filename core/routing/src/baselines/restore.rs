@@ -108,7 +108,7 @@ impl Baseline {
         recorded: &BTreeMap<Mgid, (u16, &RecordedChoice)>,
     ) -> Option<Vec<Tree>> {
         let mut groups: Vec<Mgid> =
-            self.connect_by_island(color).into_iter().flat_map(|(groups, _)| groups).collect();
+            self.connect_by_component(color).into_iter().flat_map(|(groups, _)| groups).collect();
         groups.sort_unstable();
         let mut trees: Vec<(Tree, Vec<PortId>)> = Vec::new();
         for mgid in groups {

@@ -368,7 +368,7 @@ fn centers(fabric: &Fabric) -> Vec<SwitchId> {
     let live = fabric.graph.switches().filter(|switch| fabric.faults.switch_is_live(*switch));
     for switch in live {
         let found = (far[switch.index()], switch);
-        let best = centers.entry(fabric.island(switch)).or_insert(found);
+        let best = centers.entry(fabric.component(switch)).or_insert(found);
         *best = found.min(*best);
     }
     centers.into_values().map(|(_, root)| root).collect()

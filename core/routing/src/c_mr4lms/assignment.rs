@@ -44,7 +44,7 @@ pub(super) struct TreeAssignment {
     space: MgidSpace,
     whole_pairs: bool,
     /// Displaced groups by the spanning tree they are on, rising by MGID.
-    pub(super) guests: BTreeMap<TreeNumber, Vec<(Mgid, GroupIndex)>>,
+    pub(super) displaced_on: BTreeMap<TreeNumber, Vec<(Mgid, GroupIndex)>>,
     displaced_in_round: Vec<u32>,
     displaced: usize,
     unsettled: bool,
@@ -72,7 +72,7 @@ impl TreeAssignment {
         Self {
             space,
             whole_pairs: whole_pairs && space.trees_per_group() > 1,
-            guests: BTreeMap::new(),
+            displaced_on: BTreeMap::new(),
             displaced_in_round: vec![0; space.rounds() as usize],
             displaced: 0,
             unsettled: false,
@@ -198,7 +198,7 @@ impl TreeAssignment {
             own.clear();
             own.resize(before.len(), 0);
             registry.each_at_home(spt, |group| {
-                group.island = NONE;
+                group.component = NONE;
                 group.has_tree = group.members.len() >= 2;
                 if group.has_tree {
                     for slot in &group.members {
@@ -226,11 +226,11 @@ impl TreeAssignment {
     ) -> Option<Displacement> {
         let group = registry.get_mut(index);
         let live = if fabric.is_whole() && fabric.tree_is_whole(spt) {
-            group.island = NONE;
+            group.component = NONE;
             &group.members[..]
         } else {
             self.footprint.trace(fabric, &group.members);
-            group.island = self.footprint.island;
+            group.component = self.footprint.component;
             self.footprint.live(&group.members)
         };
         group.has_tree = live.len() >= 2;

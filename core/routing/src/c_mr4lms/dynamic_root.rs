@@ -92,7 +92,7 @@ pub struct DynamicRootEngine {
     /// Groups that are not on the spanning tree of their MGID, by MGID.
     displaced: BTreeMap<Mgid, Displaced>,
     /// Their indices by the spanning tree they are on, if any.
-    guests: BTreeMap<TreeNumber, BTreeMap<Mgid, GroupIndex>>,
+    displaced_on: BTreeMap<TreeNumber, BTreeMap<Mgid, GroupIndex>>,
     trees: Pending<TreeNumber>, // to build again
     builder: TreeBuilder,
     plan: Plan,
@@ -160,7 +160,7 @@ impl DynamicRootEngine {
             memberships: None,
             virtual_groups: VirtualGroups::new(&fabric, &layout, scope, chooser),
             displaced: BTreeMap::new(),
-            guests: BTreeMap::new(),
+            displaced_on: BTreeMap::new(),
             trees: Pending::new(space.total()),
             builder: TreeBuilder::new(&fabric, options.tables),
             plan: Plan::numbered(space),
@@ -194,8 +194,11 @@ impl DynamicRootEngine {
         let (mgid, placed) = (group.mgid, std::mem::replace(&mut group.placed, nowhere));
         self.trees.add(placed);
         if self.displaced.remove(&mgid).is_some() && placed != nowhere {
-            let guests = self.guests.get_mut(&placed).expect("guests are listed where they are");
-            guests.remove(&mgid);
+            let displaced = self
+                .displaced_on
+                .get_mut(&placed)
+                .expect("displaced groups are listed where they are");
+            displaced.remove(&mgid);
         }
         Unplaced { mgid, index, tree_before: placed, root_before: root }
     }
@@ -210,7 +213,7 @@ impl DynamicRootEngine {
             self.displaced.remove(&mgid);
         } else {
             self.displaced.insert(mgid, Displaced { index, ..Displaced::default() });
-            self.guests.entry(spt).or_default().insert(mgid, index);
+            self.displaced_on.entry(spt).or_default().insert(mgid, index);
         }
     }
 
@@ -369,8 +372,8 @@ impl DynamicRootEngine {
     fn groups_on(&self, spt: TreeNumber) -> impl Iterator<Item = (Mgid, GroupIndex)> {
         let at_home = self.registry.at_home(spt).iter().copied();
         let at_home = at_home.filter(move |(_, index)| self.registry.get(*index).placed == spt);
-        let guests = self.guests.get(&spt).into_iter().flatten();
-        at_home.chain(guests.map(|(mgid, index)| (*mgid, *index)))
+        let displaced = self.displaced_on.get(&spt).into_iter().flatten();
+        at_home.chain(displaced.map(|(mgid, index)| (*mgid, *index)))
     }
 
     fn index_members(&mut self) {

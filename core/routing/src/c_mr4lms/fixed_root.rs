@@ -441,8 +441,8 @@ impl FixedRootEngine {
                 inputs.push(group.on_tree(tree));
             }
         }
-        if let Some(guests) = self.assignment.guests.get(&spt) {
-            inputs.extend(guests.iter().map(|(_, index)| registry.get(*index).on_tree(tree)));
+        if let Some(displaced) = self.assignment.displaced_on.get(&spt) {
+            inputs.extend(displaced.iter().map(|(_, index)| registry.get(*index).on_tree(tree)));
             inputs.sort_unstable_by_key(|input| input.mgid);
         }
         match self.fabric.trees(spt) {

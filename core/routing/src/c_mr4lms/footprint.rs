@@ -23,7 +23,7 @@ pub(super) struct Footprint {
     pub(super) cut_off: Vec<(EndpointSlot, CutOffReason)>,
     /// The leaf without a live link upwards that all live members are on; [`NONE`] if they are on
     /// others.
-    pub(super) island: u32,
+    pub(super) component: u32,
     seen: Stamps,
 }
 
@@ -90,9 +90,9 @@ impl Footprint {
         } else {
             self.drop_dead_members(fabric, members);
         }
-        self.island = NONE;
+        self.component = NONE;
         if !fabric.leaves_whole() {
-            self.keep_largest_island(fabric, members);
+            self.keep_largest_component(fabric, members);
         }
         self.find_midplanes(fabric);
     }
@@ -126,14 +126,14 @@ impl Footprint {
     }
 
     /// Keeps most members that can reach one another: those on one leaf without a live link
-    /// upwards, or those on all other leaves. Of islands of one size the first is kept; of single
-    /// members, who have nobody to send to, one whose leaf is not cut off.
-    fn keep_largest_island(&mut self, fabric: &Fabric, members: &[EndpointSlot]) {
+    /// upwards, or those on all other leaves. Of components of one size the first is kept; of
+    /// single members, who have nobody to send to, one whose leaf is not cut off.
+    fn keep_largest_component(&mut self, fabric: &Fabric, members: &[EndpointSlot]) {
         if self.leaves.iter().all(|leaf| fabric.leaf_has_up(*leaf)) {
             return;
         }
         if let [leaf] = self.leaves[..] {
-            self.island = leaf;
+            self.component = leaf;
             return;
         }
         if self.whole {
@@ -141,30 +141,32 @@ impl Footprint {
             self.live.extend_from_slice(members);
             self.whole = false;
         }
-        let island_of = |leaf| if fabric.leaf_has_up(leaf) { NONE } else { leaf };
+        let component_of = |leaf| if fabric.leaf_has_up(leaf) { NONE } else { leaf };
         let mut joined: Option<(usize, Reverse<u32>)> = None; // members, first leaf
-        let mut largest = (0, Reverse(NONE), NONE); // the same, island
+        let mut largest = (0, Reverse(NONE), NONE); // the same, component
         for on_leaf in self.live.chunk_by(|a, b| fabric.leaf_of(*a) == fabric.leaf_of(*b)) {
             let leaf = fabric.leaf_of(on_leaf[0]);
             let (count, first) = match joined {
-                Some((count, first)) if island_of(leaf) == NONE => (count + on_leaf.len(), first),
+                Some((count, first)) if component_of(leaf) == NONE => {
+                    (count + on_leaf.len(), first)
+                }
                 Some(_) | None => (on_leaf.len(), Reverse(leaf)),
             };
-            if island_of(leaf) == NONE {
+            if component_of(leaf) == NONE {
                 joined = Some((count, first));
             }
-            largest = largest.max((count, first, island_of(leaf)));
+            largest = largest.max((count, first, component_of(leaf)));
         }
-        self.island = if largest.0 < 2 && joined.is_some() { NONE } else { largest.2 };
-        let (island, cut_off) = (self.island, &mut self.cut_off);
+        self.component = if largest.0 < 2 && joined.is_some() { NONE } else { largest.2 };
+        let (component, cut_off) = (self.component, &mut self.cut_off);
         self.live.retain(|slot| {
-            let keep = island_of(fabric.leaf_of(*slot)) == island;
+            let keep = component_of(fabric.leaf_of(*slot)) == component;
             if !keep {
                 cut_off.push((*slot, CutOffReason::LeafCutOff));
             }
             keep
         });
-        self.leaves.retain(|leaf| island_of(*leaf) == island);
+        self.leaves.retain(|leaf| component_of(*leaf) == component);
         self.cut_off.sort_unstable();
     }
 

@@ -20,7 +20,7 @@ pub(super) struct Group {
     pub(super) has_tree: bool,
     /// The leaf without a live link upwards that all live members are on; [`NONE`] if they are on
     /// others.
-    pub(super) island: u32,
+    pub(super) component: u32,
     /// Reason why it cannot be on its home spanning tree.
     pub(super) displaced: Option<Displacement>,
     /// The spanning tree it is on; [`NONE`] if unrouted.
@@ -30,7 +30,7 @@ pub(super) struct Group {
 impl Group {
     /// Gives what decides whether the group holds a color at its members.
     pub(super) const fn state(&self) -> (bool, u32, bool) {
-        (self.has_tree, self.island, self.displaced.is_some())
+        (self.has_tree, self.component, self.displaced.is_some())
     }
 
     /// Gives the view of the group that the tree builder takes.
@@ -134,7 +134,7 @@ impl Registry {
     pub(super) fn insert(&mut self, mgid: Mgid, members: Vec<EndpointSlot>) -> GroupIndex {
         let spt = self.home(mgid);
         let group =
-            Group { mgid, members, has_tree: false, island: NONE, displaced: None, placed: spt };
+            Group { mgid, members, has_tree: false, component: NONE, displaced: None, placed: spt };
         let index = if let Some(index) = self.free.pop() {
             self.indices[index.index()] = group;
             index

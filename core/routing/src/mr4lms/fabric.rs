@@ -18,7 +18,7 @@ use crate::up_down::UpDown;
 
 /// Highest switches that are looked at for one above all leaves.
 const TOPS: usize = 64;
-/// No island: a dead switch.
+/// No component: a dead switch.
 const NOWHERE: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
@@ -27,8 +27,8 @@ pub(crate) struct Fabric {
     pub(crate) faults: Faults,
     pub(crate) hops: MinHops,
     pub(crate) tables: TableKind,
-    live: FixedBitSet, // by port: packets pass
-    islands: Vec<u32>, // by switch: the first switch of those it is connected with
+    live: FixedBitSet,    // by port: packets pass
+    components: Vec<u32>, // by switch: the first switch of those it is connected with
     order: Option<Order>,
 }
 
@@ -93,8 +93,8 @@ impl Fabric {
         let faults = Faults::new();
         let hops = MinHops::new(&graph, &faults);
         let order = up_down.map(|up_down| Order { up_down, hops: None, has_common_top: true });
-        let (live, islands) = (FixedBitSet::new(), Vec::new());
-        let mut fabric = Self { graph, faults, hops, tables, live, islands, order };
+        let (live, components) = (FixedBitSet::new(), Vec::new());
+        let mut fabric = Self { graph, faults, hops, tables, live, components, order };
         fabric.look_around();
         fabric
     }
@@ -110,17 +110,17 @@ impl Fabric {
         self.live = FixedBitSet::with_capacity(graph.port_count());
         let ports = graph.switches().flat_map(|switch| graph.ports(switch));
         self.live.extend(ports.filter(|port| faults.port_is_live(graph, *port)).map(PortId::index));
-        self.islands = vec![NOWHERE; graph.switch_count()];
+        self.components = vec![NOWHERE; graph.switch_count()];
         let mut stack = Vec::new();
         for start in graph.switches().filter(|switch| faults.switch_is_live(*switch)) {
-            if self.islands[start.index()] == NOWHERE {
-                self.islands[start.index()] = start.0;
+            if self.components[start.index()] == NOWHERE {
+                self.components[start.index()] = start.0;
                 stack.push(start);
             }
             while let Some(at) = stack.pop() {
                 for to in self.hops.links().neighbours(at) {
-                    if self.islands[to.index()] == NOWHERE {
-                        self.islands[to.index()] = start.0;
+                    if self.components[to.index()] == NOWHERE {
+                        self.components[to.index()] = start.0;
                         stack.push(*to);
                     }
                 }
@@ -208,8 +208,8 @@ impl Fabric {
     }
 
     /// Names the part of the fabric that a live switch is in.
-    pub(crate) fn island(&self, switch: SwitchId) -> u32 {
-        self.islands[switch.index()]
+    pub(crate) fn component(&self, switch: SwitchId) -> u32 {
+        self.components[switch.index()]
     }
 
     /// Counts the domains that there can be.
@@ -319,8 +319,8 @@ impl Fabric {
     /// Parts members into those that can be served together, by their ports, rising, and the
     /// others.
     ///
-    /// Where the fabric has fallen apart, the island with the most members is served, of equal ones
-    /// that with the smallest switch number.
+    /// Where the fabric has fallen apart, the component with the most members is served, of equal
+    /// ones that with the smallest switch number.
     pub(crate) fn part_members(
         &self,
         members: &[EndpointId],
@@ -334,19 +334,19 @@ impl Fabric {
             }
         }
         member_ports.sort_unstable();
-        let island = |port: PortId| self.island(self.graph.switch_of(port));
-        let mut islands: Vec<u32> = member_ports.iter().map(|port| island(*port)).collect();
-        if islands.iter().any(|other| *other != islands[0]) {
-            islands.sort_unstable();
-            let same = islands.chunk_by(|a, b| a == b);
+        let component = |port: PortId| self.component(self.graph.switch_of(port));
+        let mut components: Vec<u32> = member_ports.iter().map(|port| component(*port)).collect();
+        if components.iter().any(|other| *other != components[0]) {
+            components.sort_unstable();
+            let same = components.chunk_by(|a, b| a == b);
             let largest = same.max_by_key(|same| (same.len(), std::cmp::Reverse(same[0])));
             let home = largest.map_or(NOWHERE, |same| same[0]);
-            for port in member_ports.iter().filter(|port| island(**port) != home) {
+            for port in member_ports.iter().filter(|port| component(**port) != home) {
                 if let Peer::Endpoint(endpoint) = self.graph.peer(*port) {
                     cut_off(endpoint, CutOffReason::LeafCutOff);
                 }
             }
-            member_ports.retain(|port| island(*port) == home);
+            member_ports.retain(|port| component(*port) == home);
         }
         if self.order.as_ref().is_some_and(|order| !order.has_common_top) {
             self.part_by_order(&mut member_ports, cut_off);

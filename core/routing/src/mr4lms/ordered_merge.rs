@@ -102,7 +102,7 @@ pub(super) struct Joined {
 
 /// The group that is to be merged.
 #[derive(Clone, Copy)]
-struct Newcomer<'a> {
+struct NewGroup<'a> {
     members: &'a LiveMembers,
     /// A tree that it is to be merged with.
     partner: Option<TreeIndex>,
@@ -121,14 +121,14 @@ impl OrderedMerge<'_> {
     /// `member_hops` must be of this group.
     pub(super) fn find(&mut self, members: &LiveMembers) -> Option<Joined> {
         let (colors, partner) = self.colors_to_merge(members);
-        let newcomer = Newcomer { members, partner };
+        let new_group = NewGroup { members, partner };
         let mut found = None;
         if self.options.merge_policy == MergePolicy::Keep {
             found =
-                self.best_color(&colors, |merge, color, most| merge.keep(newcomer, color, most));
+                self.best_color(&colors, |merge, color, most| merge.keep(new_group, color, most));
         }
         found.or_else(|| {
-            self.best_color(&colors, |merge, color, most| merge.rebuild(newcomer, color, most))
+            self.best_color(&colors, |merge, color, most| merge.rebuild(new_group, color, most))
         })
     }
 
@@ -182,8 +182,9 @@ impl OrderedMerge<'_> {
         best
     }
 
-    /// Lists the trees that a newcomer has to be merged with under a color, wherever its tree goes.
-    fn must_meet(&self, Newcomer { members, partner }: Newcomer<'_>, color: u16) -> Vec<TreeIndex> {
+    /// Lists the trees that a new group has to be merged with under a color, wherever its tree
+    /// goes.
+    fn must_meet(&self, NewGroup { members, partner }: NewGroup<'_>, color: u16) -> Vec<TreeIndex> {
         let mut trees = met(self.fabric, self.store, color, &members.member_ports);
         let partner = partner.filter(|partner| self.store.tree(*partner).color == color);
         trees.extend(partner);
@@ -193,13 +194,13 @@ impl OrderedMerge<'_> {
     }
 
     /// Makes a tree of those that are in the way as they are and new branches.
-    fn keep(&mut self, newcomer: Newcomer<'_>, color: u16, most: usize) -> Option<Joined> {
-        let mut trees = self.must_meet(newcomer, color);
+    fn keep(&mut self, new_group: NewGroup<'_>, color: u16, most: usize) -> Option<Joined> {
+        let mut trees = self.must_meet(new_group, color);
         loop {
             if group_count(self.store, &trees) >= most {
                 return None;
             }
-            let (root, new, more) = self.climb_from(newcomer.members, color, &trees)?;
+            let (root, new, more) = self.climb_from(new_group.members, color, &trees)?;
             if !more.is_empty() {
                 trees.extend(more);
                 trees.sort_unstable();
@@ -279,14 +280,14 @@ impl OrderedMerge<'_> {
         fewest_met(branches, others).map(|(candidate, _)| candidate)
     }
 
-    /// Makes one new tree for a newcomer and all groups whose trees are in its way.
-    fn rebuild(&mut self, newcomer: Newcomer<'_>, color: u16, most: usize) -> Option<Joined> {
-        let mut trees = self.must_meet(newcomer, color);
+    /// Makes one new tree for a new group and all groups whose trees are in its way.
+    fn rebuild(&mut self, new_group: NewGroup<'_>, color: u16, most: usize) -> Option<Joined> {
+        let mut trees = self.must_meet(new_group, color);
         loop {
             if group_count(self.store, &trees) >= most {
                 return None;
             }
-            let members = self.members_with(newcomer.members, &trees);
+            let members = self.members_with(new_group.members, &trees);
             let Self { fabric, store, tools, .. } = self;
             let context = Context { fabric, occupancy: &store.occupancy };
             tools.union_hops.look(fabric, &members.leaves);

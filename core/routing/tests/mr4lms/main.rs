@@ -38,14 +38,14 @@ fn servable(
     faults: &Faults,
     members: &[EndpointId],
 ) -> BTreeMap<EndpointId, Option<CutOffReason>> {
-    let mut island: Vec<SwitchId> = graph.switches().collect();
+    let mut component: Vec<SwitchId> = graph.switches().collect();
     for _ in graph.switches() {
         for port in graph.switches().flat_map(|switch| graph.ports(switch)) {
             if let (Peer::Switch(peer), true) = (graph.peer(port), faults.port_is_live(graph, port))
             {
                 let (a, b) = (graph.switch_of(port), graph.switch_of(peer));
-                let least = island[a.index()].min(island[b.index()]);
-                (island[a.index()], island[b.index()]) = (least, least);
+                let least = component[a.index()].min(component[b.index()]);
+                (component[a.index()], component[b.index()]) = (least, least);
             }
         }
     }
@@ -53,15 +53,16 @@ fn servable(
     let live = |port: &PortId| faults.port_is_live(graph, *port);
     let mut sizes: BTreeMap<SwitchId, usize> = BTreeMap::new();
     for port in members.iter().filter_map(port).filter(live) {
-        *sizes.entry(island[graph.switch_of(port).index()]).or_default() += 1;
+        *sizes.entry(component[graph.switch_of(port).index()]).or_default() += 1;
     }
-    let home = sizes.iter().max_by_key(|(island, size)| (**size, std::cmp::Reverse(**island)));
+    let home =
+        sizes.iter().max_by_key(|(component, size)| (**size, std::cmp::Reverse(**component)));
     let why = |member: &EndpointId| match port(member) {
         None => Some(CutOffReason::NotOnLeaf),
         Some(port) if !live(&port) => Some(CutOffReason::LinkDown),
         Some(port) => {
-            let own = island[graph.switch_of(port).index()];
-            (home.map(|(island, _)| *island) != Some(own)).then_some(CutOffReason::LeafCutOff)
+            let own = component[graph.switch_of(port).index()];
+            (home.map(|(component, _)| *component) != Some(own)).then_some(CutOffReason::LeafCutOff)
         }
     };
     members.iter().map(|member| (*member, why(member))).collect()

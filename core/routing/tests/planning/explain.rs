@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fabricast_routing::formats::GroupRecord;
 use fabricast_routing::{
-    EngineKind, EngineOptions, ExplainedTree, Explanation, GroupSource, GroupTree, Meeting,
-    RootScope, Routed, RoutingEngine, Sharer, at_other_size, explain,
+    EngineKind, EngineOptions, ExplainedTree, Explanation, GroupSource, GroupTree, RootScope,
+    Routed, RoutingEngine, SharedPart, Sharer, at_other_size, explain,
 };
 use fabricast_topology::{EndpointId, Graph, Mgid, Peer, Place, PortId, SwitchId, TableKind};
 use proptest::prelude::*;
@@ -59,14 +59,14 @@ fn pruned(graph: &Graph, tree: &[PortId], members: &[EndpointId]) -> BTreeSet<Po
     links.into_iter().map(|(a, _)| a).chain(slots).collect()
 }
 
-/// The resource a meeting stands for, with links by their smaller port.
-fn normal(graph: &Graph, meeting: Meeting) -> Meeting {
-    match meeting {
-        Meeting::Link(port) => match graph.peer(port) {
-            Peer::Switch(peer) => Meeting::Link(port.min(peer)),
-            Peer::Endpoint(_) | Peer::None => meeting,
+/// The resource a part stands for, with links by their smaller port.
+fn normal(graph: &Graph, part: SharedPart) -> SharedPart {
+    match part {
+        SharedPart::Link(port) => match graph.peer(port) {
+            Peer::Switch(peer) => SharedPart::Link(port.min(peer)),
+            Peer::Endpoint(_) | Peer::None => part,
         },
-        Meeting::Switch(_) => meeting,
+        SharedPart::Switch(_) => part,
     }
 }
 
@@ -84,11 +84,12 @@ fn common(
     tables: TableKind,
     a: &BTreeSet<PortId>,
     b: &BTreeSet<PortId>,
-) -> BTreeSet<Meeting> {
-    let mut all: BTreeSet<Meeting> = a.intersection(b).map(|port| Meeting::Link(*port)).collect();
+) -> BTreeSet<SharedPart> {
+    let mut all: BTreeSet<SharedPart> =
+        a.intersection(b).map(|port| SharedPart::Link(*port)).collect();
     if tables == TableKind::PerSwitch {
         let (a, b) = (switches(graph, a), switches(graph, b));
-        all.extend(a.intersection(&b).map(|switch| Meeting::Switch(*switch)));
+        all.extend(a.intersection(&b).map(|switch| SharedPart::Switch(*switch)));
     }
     all
 }
@@ -169,7 +170,7 @@ fn check_sharers(
         prop_assert_eq!(steps[&why.through], why.steps - 1);
         let common = meet(why.through, sharer.mgid);
         prop_assert!(common.contains(&normal(graph, why.at)), "{:?} is not in {:?}", why, common);
-        let is_link = |one: &Meeting| matches!(one, Meeting::Link(_));
+        let is_link = |one: &SharedPart| matches!(one, SharedPart::Link(_));
         prop_assert_eq!(common.iter().any(is_link), is_link(&why.at));
     }
     Ok(())
@@ -305,8 +306,8 @@ fn a_chain_names_the_group_between_and_the_links() {
         .map(|one| (one.mgid.0, one.why.map(|why| (why.steps, why.through.0, why.at))))
         .collect();
     let expected = [
-        (2, Some((1, 0, Meeting::Link(up("leaf1"))))),
-        (4, Some((2, 2, Meeting::Link(up("leaf2"))))),
+        (2, Some((1, 0, SharedPart::Link(up("leaf1"))))),
+        (4, Some((2, 2, SharedPart::Link(up("leaf2"))))),
     ];
     assert_eq!(steps, expected);
     // With two colors MGIDs 0 and 4 have tree 0 and MGID 2 has tree 2; 0 and 4 do not meet then.

@@ -1,5 +1,5 @@
 //! Long histories of many groups on few spanning trees: what is mended, member by member, is what
-//! would be woven.
+//! would be built.
 
 use std::collections::BTreeSet;
 
@@ -155,7 +155,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     /// R3 over long histories, in which trees are mended and, when faults or colors are in the way,
-    /// woven; and plans that somebody keeps do not change under him.
+    /// built; and plans that somebody keeps do not change under him.
     #[test]
     fn mending_equals_weaving(
         (spec, disorder, colors, way) in any_world(), history in history(400),
@@ -168,13 +168,13 @@ proptest! {
             let before = world.engine.plan().clone();
             world.make(step);
             check_changed_groups(&before, world.engine.plan())?;
-            let woven = world.engine.plan_from_scratch();
-            prop_assert_eq!(world.engine.plan(), &woven, "after {:?}", step);
+            let built = world.engine.plan_from_scratch();
+            prop_assert_eq!(world.engine.plan(), &built, "after {:?}", step);
             if at % 7 == 0 {
-                if let Some((plan, woven)) = &kept {
-                    prop_assert_eq!(plan, woven);
+                if let Some((plan, built)) = &kept {
+                    prop_assert_eq!(plan, built);
                 }
-                kept = Some((world.engine.plan().clone(), woven));
+                kept = Some((world.engine.plan().clone(), built));
             }
         }
         let faults = world.engine.faults().clone();

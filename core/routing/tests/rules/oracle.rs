@@ -62,18 +62,19 @@ impl Oracle<'_> {
                 (0..fat_tree.params().leaf_up_ports())
                     .any(|slot| fat_tree.leaf_up(leaf, slot).is_some_and(|up| self.is_live(up)))
             };
-            // A leaf that is cut off is an island, and all others are one.
-            let island = |member: &EndpointId| Some(self.leaf(*member)).filter(|at| !has_up(*at));
-            let mut islands: BTreeMap<Option<u32>, Vec<u32>> = BTreeMap::new();
+            // A leaf that is cut off is a component, and all others are one.
+            let component =
+                |member: &EndpointId| Some(self.leaf(*member)).filter(|at| !has_up(*at));
+            let mut components: BTreeMap<Option<u32>, Vec<u32>> = BTreeMap::new();
             for member in &live {
-                islands.entry(island(member)).or_default().push(self.leaf(*member));
+                components.entry(component(member)).or_default().push(self.leaf(*member));
             }
             let size = |leaves: &Vec<u32>| (leaves.len(), leaves.iter().min().map(|at| !at));
-            let largest = islands.into_iter().max_by_key(|(_, leaves)| size(leaves));
+            let largest = components.into_iter().max_by_key(|(_, leaves)| size(leaves));
             let (kept, leaves) = largest.expect("there are several leaves");
             let kept =
-                kept.filter(|_| leaves.len() > 1 || !live.iter().any(|at| island(at).is_none()));
-            for member in live.clone().into_iter().filter(|member| island(member) != kept) {
+                kept.filter(|_| leaves.len() > 1 || !live.iter().any(|at| component(at).is_none()));
+            for member in live.clone().into_iter().filter(|member| component(member) != kept) {
                 live.remove(&member);
                 cut_off.insert(member, CutOffReason::LeafCutOff);
             }

@@ -382,38 +382,40 @@ fn faults<'a>(graph: &Graph, elements: impl IntoIterator<Item = &'a ElementKey>)
 
 /// Lists the endpoints that most others reach with some faults and not with more.
 fn cut_off(graph: &Graph, before: &Faults, after: &Faults) -> Vec<EndpointId> {
-    let islands = [before, after].map(|faults| islands(graph, faults));
-    let island = |at: usize, endpoint| {
+    let components = [before, after].map(|faults| components(graph, faults));
+    let component = |at: usize, endpoint| {
         let switch = graph.switch_of(graph.attachment(endpoint)?);
-        islands[at].get(&switch).copied()
+        components[at].get(&switch).copied()
     };
     let mut sizes: BTreeMap<SwitchId, usize> = BTreeMap::new();
     for endpoint in graph.endpoints() {
-        if let Some(at) = island(1, endpoint) {
+        if let Some(at) = component(1, endpoint) {
             *sizes.entry(at).or_default() += 1;
         }
     }
     let Some((largest, _)) = sizes.iter().max_by_key(|(_, size)| **size) else {
         return Vec::new();
     };
-    // All of the largest island were on one before, too, as links have only gone.
+    // All of the largest component were on one before, too, as links have only gone.
     let mut endpoints = graph.endpoints();
-    let home =
-        endpoints.find(|one| island(1, *one) == Some(*largest)).and_then(|one| island(0, one));
-    let is_lost = |one: &EndpointId| island(0, *one) == home && island(1, *one) != Some(*largest);
+    let home = endpoints
+        .find(|one| component(1, *one) == Some(*largest))
+        .and_then(|one| component(0, one));
+    let is_lost =
+        |one: &EndpointId| component(0, *one) == home && component(1, *one) != Some(*largest);
     graph.endpoints().filter(is_lost).collect()
 }
 
 /// Gives each live switch the lowest switch that live links join it to.
-fn islands(graph: &Graph, faults: &Faults) -> BTreeMap<SwitchId, SwitchId> {
-    let mut islands = BTreeMap::new();
+fn components(graph: &Graph, faults: &Faults) -> BTreeMap<SwitchId, SwitchId> {
+    let mut components = BTreeMap::new();
     for first in graph.switches().filter(|switch| faults.switch_is_live(*switch)) {
         let mut waiting = vec![first];
         while let Some(switch) = waiting.pop() {
-            if islands.contains_key(&switch) {
+            if components.contains_key(&switch) {
                 continue;
             }
-            islands.insert(switch, first);
+            components.insert(switch, first);
             let live = graph.ports(switch).filter(|port| faults.port_is_live(graph, *port));
             waiting.extend(live.filter_map(|port| match graph.peer(port) {
                 Peer::Switch(other) => Some(graph.switch_of(other)),
@@ -421,7 +423,7 @@ fn islands(graph: &Graph, faults: &Faults) -> BTreeMap<SwitchId, SwitchId> {
             }));
         }
     }
-    islands
+    components
 }
 
 #[cfg(test)]

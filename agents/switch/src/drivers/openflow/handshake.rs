@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fabricast_openflow::{
     AsyncMessages, Body, BundleControl, BundleStep, CONTROLLER_FLOWS, ErrorMessage, Features,
-    Fence, Framer, GroupType, Hello, Mapping, Message, MultipartReply, Reply, Request, Room,
-    SwitchDesc, Version, bundle_flags,
+    Fence, Framer, GroupType, Hello, Mapping, Message, MultipartReply, Reply, Request,
+    SwitchCapacity, SwitchDesc, Version, bundle_flags,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -107,14 +107,15 @@ async fn ask(
         0 => watched.last_port(), // it is not in the topology yet
         ports => ports,
     };
-    let room = Room { ports, groups, failover_groups, flows: flows.saturating_sub(own_flows) };
-    let colors = mapping.colors_within(room);
+    let capacity =
+        SwitchCapacity { ports, groups, failover_groups, flows: flows.saturating_sub(own_flows) };
+    let colors = mapping.colors_within(capacity);
     if colors == 0 {
-        return Err(rejected(Unfit::NoRoom(room)));
+        return Err(rejected(Unfit::NoRoom(capacity)));
     }
     let bundles = has_bundles(&connection).await.map_err(|closed| rejected(closed.into()))?;
     let version = connection.version();
-    let abilities = Abilities { room, bundles };
+    let abilities = Abilities { capacity, bundles };
     let table = Table { mapping, programs: switches.programs() };
     let session = Session::new(name.clone(), connection, table, abilities, watched);
     let found = session.read().await.map_err(|error| match error {

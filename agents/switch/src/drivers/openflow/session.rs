@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use fabricast_openflow::{
     Body, BundleAdd, BundleControl, BundleStep, Entries, EntryKey, ErrorMessage, Fence, Found,
-    Mapping, MultipartReply, MultipartRequest, Programs, Reply, Request, Role, RoleMessage, Room,
-    bundle_flags, error_type, group_mod_failed, role_request_failed,
+    Mapping, MultipartReply, MultipartRequest, Programs, Reply, Request, Role, RoleMessage,
+    SwitchCapacity, bundle_flags, error_type, group_mod_failed, role_request_failed,
 };
 use fabricast_proto::v1;
 use fabricast_topology::PortSet;
@@ -80,7 +80,7 @@ impl WriteError {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Abilities {
     /// Numbers of groups and flows that it can hold.
-    pub(super) room: Room,
+    pub(super) capacity: SwitchCapacity,
     /// True if it takes several changes together or none of them.
     pub(super) bundles: bool,
 }
@@ -133,7 +133,7 @@ impl Session {
 
     /// Colors for which the switch has room.
     pub(super) fn colors(&self) -> u16 {
-        self.mapping().colors_within(self.abilities.room)
+        self.mapping().colors_within(self.abilities.capacity)
     }
 
     /// Largest number of entries used in any table of the switch.

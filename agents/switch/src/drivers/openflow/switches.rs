@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_openflow::{
-    Body, Contradiction, Fence, Mapping, PortStatus, Programs, Room, SeenSwitch, SwitchPort,
+    Body, Contradiction, Fence, Mapping, PortStatus, Programs, SeenSwitch, SwitchCapacity,
+    SwitchPort,
 };
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
@@ -58,7 +59,7 @@ pub(crate) enum Unfit {
         "it has no room for a color: {} groups, {} failover groups, {} flows, {} ports",
         .0.groups, .0.failover_groups, .0.flows, .0.ports
     )]
-    NoRoom(Room),
+    NoRoom(SwitchCapacity),
     /// It refused a question that every switch must answer.
     #[error("it refused to tell its {what}")]
     Silent {

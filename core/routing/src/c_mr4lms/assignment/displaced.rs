@@ -60,7 +60,7 @@ impl TreeAssignment {
         dirty: &mut Pending<TreeNumber>,
     ) -> Displaced {
         let displaced = self.list_displaced(registry);
-        self.forget_guests(registry);
+        self.forget_placed(registry);
         self.users.clear(self.space.total());
         let mut pass = Pass {
             fabric,
@@ -126,14 +126,14 @@ impl TreeAssignment {
 
     /// Takes groups off the lists that are not displaced any more, and all if all are to be placed
     /// again.
-    fn forget_guests(&mut self, registry: &Registry) {
+    fn forget_placed(&mut self, registry: &Registry) {
         let all = self.touched.all();
-        self.guests.retain(|spt, guests| {
-            guests.retain(|(mgid, index)| {
+        self.displaced_on.retain(|spt, groups| {
+            groups.retain(|(mgid, index)| {
                 let group = registry.get(*index);
                 !all && group.mgid == *mgid && group.displaced.is_some() && group.placed == *spt
             });
-            !guests.is_empty()
+            !groups.is_empty()
         });
     }
 
@@ -145,22 +145,22 @@ impl TreeAssignment {
             pass.dirty.add(to);
             pass.dirty.add(before);
             self.touched.add_near(Some(pass.memberships), &group.members);
-            if let Some(guests) = self.guests.get_mut(&before) {
-                guests.retain(|(_, guest)| *guest != index);
+            if let Some(groups) = self.displaced_on.get_mut(&before) {
+                groups.retain(|(_, other)| *other != index);
             }
         }
         if to == TreeNumber(NONE) {
             return;
         }
-        let guests = self.guests.entry(to).or_default();
-        let at = guests.partition_point(|(other, _)| *other < mgid);
-        if guests.get(at).is_none_or(|(other, _)| *other != mgid) {
-            guests.insert(at, (mgid, index));
+        let groups = self.displaced_on.entry(to).or_default();
+        let at = groups.partition_point(|(other, _)| *other < mgid);
+        if groups.get(at).is_none_or(|(other, _)| *other != mgid) {
+            groups.insert(at, (mgid, index));
         }
         let users = self.users.tree(to);
         if users.is_current_to(at) {
             users.add(&pass.places);
-            users.guests += 1;
+            users.displaced += 1;
         }
     }
 
@@ -214,10 +214,10 @@ impl TreeAssignment {
                 }
             }
         }
-        let guests = self.guests.get(&spt).map_or(&[][..], |guests| guests);
-        for (_, index) in guests[users.guests..].iter().take_while(|(other, _)| *other < mgid) {
+        let groups = self.displaced_on.get(&spt).map_or(&[][..], |groups| groups);
+        for (_, index) in groups[users.displaced..].iter().take_while(|(other, _)| *other < mgid) {
             add(users, *index);
-            users.guests += 1;
+            users.displaced += 1;
         }
     }
 
@@ -235,13 +235,13 @@ impl TreeAssignment {
         let group = registry.get(index);
         for slot in self.footprint.live(&group.members) {
             let leaf = fabric.leaf_of(*slot);
-            let is_island = !fabric.leaves_whole() && !fabric.leaf_has_up(leaf);
-            let island = if is_island { leaf } else { NONE };
+            let is_cut_off = !fabric.leaves_whole() && !fabric.leaf_has_up(leaf);
+            let component = if is_cut_off { leaf } else { NONE };
             for other in memberships.groups_of(slot.index()).map(|other| registry.get(other)) {
                 let comes_before = other.displaced.is_none() || other.mgid < group.mgid;
                 if other.has_tree
                     && comes_before
-                    && other.island == island
+                    && other.component == component
                     && other.placed != TreeNumber(NONE)
                 {
                     held[(other.placed.0 / trees) as usize].add(other.placed);

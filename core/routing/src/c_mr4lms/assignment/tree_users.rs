@@ -20,7 +20,7 @@ pub(super) struct TreeUsers {
 pub(super) struct OneTree {
     is_current: bool,
     /// Displaced groups that have been added, of those on this spanning tree the first.
-    pub(super) guests: usize,
+    pub(super) displaced: usize,
     users: Vec<u32>, // by place: 1 + a group that uses it
     sets: Vec<Set>,  // by group
     asked: u32,
@@ -52,7 +52,7 @@ impl OneTree {
             return false;
         }
         self.is_current = true;
-        self.guests = 0;
+        self.displaced = 0;
         self.users.clear();
         self.users.resize(places, 0);
         self.sets.clear();
@@ -61,8 +61,8 @@ impl OneTree {
     }
 
     /// Tells whether so many displaced groups, and all at home, have been added.
-    pub(super) const fn is_current_to(&self, guests: usize) -> bool {
-        self.is_current && self.guests == guests
+    pub(super) const fn is_current_to(&self, displaced: usize) -> bool {
+        self.is_current && self.displaced == displaced
     }
 
     /// Adds a group that uses these places.

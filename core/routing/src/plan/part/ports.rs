@@ -1,4 +1,4 @@
-//! The ports of one tree: as they were woven, and what has changed since.
+//! The ports of one tree: as they were built, and what has changed since.
 //!
 //! A large tree changes by a few ports at a time. Its ports are put in order when somebody reads
 //! them, so that a change costs what it changes, and copies share all else.
@@ -47,16 +47,16 @@ impl Ports {
     ///
     /// Cost: the first time after a change, all of them.
     pub(crate) fn as_slice(&self) -> &[PortId] {
-        let Some(edits) = &self.edits else { return self.woven() };
+        let Some(edits) = &self.edits else { return self.built() };
         edits.read.get_or_init(|| Arc::new(self.without_and_with(&[], &[])))
     }
 
     pub(crate) fn len(&self) -> usize {
         let edits = self.edits.as_ref().map_or((0, 0), |edits| (edits.gone.len(), edits.new.len()));
-        self.woven().len() + edits.1 - edits.0
+        self.built().len() + edits.1 - edits.0
     }
 
-    fn woven(&self) -> &[PortId] {
+    fn built(&self) -> &[PortId] {
         &self.block[self.first as usize..self.end as usize]
     }
 
@@ -70,7 +70,7 @@ impl Ports {
             *self = Self { first: 0, end: self.end_of(&block), block, edits: None };
         }
         let before = self.edits.as_ref().map_or(0, |edits| edits.gone.len() + edits.new.len());
-        if before + gone.len() + new.len() > FEW.max(self.woven().len() / 16) {
+        if before + gone.len() + new.len() > FEW.max(self.built().len() / 16) {
             *self = Self::new(self.without_and_with(gone, new));
             return;
         }
@@ -89,7 +89,7 @@ impl Ports {
         let none = Edits::default();
         let edits = self.edits.as_deref().unwrap_or(&none);
         let mut all: Vec<PortId> = Vec::with_capacity(self.len() + new.len());
-        let mut rest = self.woven();
+        let mut rest = self.built();
         for port in &edits.gone {
             let at = rest.partition_point(|other| other < port);
             all.extend_from_slice(&rest[..at]);
@@ -152,13 +152,13 @@ mod tests {
         /// they were.
         #[test]
         fn ports_are_a_set(
-            woven in proptest::collection::btree_set(0u32..600, 0..500),
+            built in proptest::collection::btree_set(0u32..600, 0..500),
             changes in proptest::collection::vec(
                 (proptest::collection::btree_set(0u32..600, 0..80), any::<bool>()), 0..12,
             ),
         ) {
             let list = |set: &BTreeSet<u32>| set.iter().copied().map(PortId).collect::<Vec<_>>();
-            let mut set = woven;
+            let mut set = built;
             let mut ports = Ports::new(list(&set));
             for (change, read) in &changes {
                 let copy = (ports.clone(), list(&set));
