@@ -17,7 +17,7 @@ const INDEPENDENT: f64 = 1e-9;
 /// Parameters that explain measurements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
-    /// Fitted parameters.
+    /// Parameters that fit the measurements best, by least squares.
     pub parameters: CostParameters,
     /// By [`Term::ALL`]: standard error, in the term's unit; 0 for a given term. As if no
     /// bound at 0 existed.

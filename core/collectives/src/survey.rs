@@ -14,7 +14,7 @@ use crate::switch_tree::{Climber, PhysicalSwitch, minimum_tree};
 /// Method that decides which switches of a physical tree take an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Every switch.
+    /// Every switch of the tree takes one.
     Plain,
     /// The fewest switches such that none has more children than the limit.
     Minimum {

@@ -21,11 +21,11 @@ pub struct Trade {
 /// Range of the widths that are about as good as the best one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WidthRange {
-    /// Narrowest width.
+    /// Narrowest width that is about as good.
     pub min: u32,
-    /// Best width.
+    /// Width of the least time.
     pub best: u32,
-    /// Widest width.
+    /// Widest width that is about as good.
     pub max: u32,
 }
 

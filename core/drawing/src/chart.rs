@@ -25,7 +25,7 @@ pub struct Chart {
     pub title: String,
     /// Text of the lower axis.
     pub x_label: String,
-    /// The lines.
+    /// Lines in the order in which they are drawn.
     pub lines: Vec<ChartLine>,
     /// A value of the lower axis that is marked, and its label.
     pub marked: Option<(u32, String)>,
@@ -34,7 +34,7 @@ pub struct Chart {
 /// A line of a chart.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChartLine {
-    /// Its name.
+    /// Name of the line, shown when it is pointed at.
     pub label: String,
     /// Its points, from left to right; values of the lower axis are 1 at least.
     pub points: Vec<ChartPoint>,
@@ -45,7 +45,7 @@ pub struct ChartLine {
 pub struct ChartPoint {
     /// Place on the lower axis.
     pub x: u32,
-    /// Height.
+    /// Place on the upright axis.
     pub y: f64,
 }
 

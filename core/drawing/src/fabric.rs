@@ -42,7 +42,7 @@ impl Fabric {
         fabric
     }
 
-    /// The graph.
+    /// Returns the graph that is drawn.
     #[must_use]
     pub fn graph(&self) -> &Graph {
         &self.graph

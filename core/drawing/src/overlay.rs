@@ -50,7 +50,7 @@ impl Shade {
 /// State over a fabric; all of it may be empty.
 #[derive(Clone, Debug, Default)]
 pub struct Overlay {
-    /// Failed parts.
+    /// Failed parts, drawn as broken.
     pub faults: Faults,
     /// The quantity that colors show.
     pub shade: Shade,

@@ -9,7 +9,7 @@ use fabricast_topology::SwitchId;
 /// `Display` prints its key, such as `cn-3`, and [`Unit::parse`] reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unit {
-    /// One switch.
+    /// One switch, drawn by itself.
     Switch(SwitchId),
     /// A compute midplane: leaf switches and level-1 switches.
     Cn(u32),

@@ -66,22 +66,22 @@ pub enum Verdict {
 /// A statement that follows from the construction: it holds or it does not, and has no distance.
 #[derive(Clone, Debug, Serialize)]
 pub struct Law {
-    /// The situation.
+    /// Situation in which the law is checked.
     pub what: String,
     /// Paper and section, figure or table.
     pub source: String,
     /// The demanded outcome.
     pub demanded: String,
-    /// The outcome.
+    /// Outcome of our run.
     pub found: String,
-    /// It came out.
+    /// True if the outcome is the demanded one.
     pub holds: bool,
 }
 
 /// A published statement that no row stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct NotCompared {
-    /// The statement.
+    /// Statement of the paper.
     pub what: &'static str,
     /// Paper and section, figure or table.
     pub source: &'static str,

@@ -26,7 +26,7 @@ pub struct Experiment {
 /// The part of an experiment that is repeated as often as the user chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// Nothing.
+    /// No part can be made longer.
     Fixed,
     /// Collectives, [`Run::rounds`] times.
     Rounds,

@@ -88,7 +88,7 @@ impl fmt::Display for AddressRange {
 pub struct Joined {
     /// Number of the interface.
     pub index: u32,
-    /// The addresses.
+    /// IP multicast addresses of all its programs.
     pub addresses: BTreeSet<Ipv4Addr>,
 }
 

@@ -34,7 +34,7 @@ pub enum NodeType {
     Router,
 }
 
-/// NodeInfo (§14.2.5.3).
+/// Attribute NodeInfo of a node (§14.2.5.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeInfo {
     /// Kind of the node.
@@ -94,7 +94,7 @@ impl NodeDescription {
     }
 }
 
-/// SwitchInfo (§14.2.5.4).
+/// Attribute SwitchInfo of a switch (§14.2.5.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchInfo {
     /// Entries of the multicast forwarding table.
@@ -126,7 +126,7 @@ pub enum PortState {
     Active,
 }
 
-/// PortInfo (§14.2.5.6).
+/// Attribute PortInfo of a port (§14.2.5.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortInfo {
     /// Local identifier of the port; of a switch, that of port 0.

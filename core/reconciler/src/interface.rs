@@ -189,7 +189,7 @@ pub struct RouteReport {
 pub struct GroupRoute {
     /// Number of the group.
     pub gn: Gn,
-    /// Its route.
+    /// Route that is reported for it.
     #[serde(with = "crate::as_json")]
     pub route: Route,
 }

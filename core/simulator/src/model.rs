@@ -52,7 +52,7 @@ pub enum ModelError {
         field: &'static str,
         /// Value of the constant.
         value: u64,
-        /// Allowed range.
+        /// Allowed range, for people.
         rule: &'static str,
     },
     /// The fabric has too many ports to number.

@@ -42,7 +42,7 @@ dense_id! {
 /// Peer of a switch port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Peer {
-    /// No cable.
+    /// No cable is plugged in.
     None,
     /// An adapter port.
     Endpoint(EndpointId),

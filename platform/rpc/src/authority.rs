@@ -36,7 +36,7 @@ fn unreadable(error: impl fmt::Display) -> AuthorityError {
 /// A certificate and its private key, in PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// The certificate.
+    /// Certificate of the public key.
     pub certificate: String,
     /// The private key.
     pub key: String,
@@ -52,7 +52,7 @@ impl fmt::Debug for Credentials {
 /// Time after which a list of revoked certificates should be made again. It counts beyond it, too.
 const LIST_LIFETIME: Duration = Duration::days(3650);
 
-/// Signs certificates.
+/// An authority of a cluster, which signs the certificates of its parts.
 pub struct Authority {
     credentials: Credentials,
     issuer: Issuer<'static, KeyPair>,

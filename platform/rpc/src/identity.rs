@@ -96,7 +96,7 @@ impl fmt::Display for Role {
 /// A role and a name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
-    /// Its role.
+    /// Kind of the party; decides which calls it may make.
     pub role: Role,
     /// Name among those of its kind, such as that of a node.
     pub name: String,

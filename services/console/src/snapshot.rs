@@ -123,7 +123,7 @@ enum EventKind {
     NodeUp,
     NodeFailed,
     NodeRemoved,
-    /// Told alone.
+    /// An event that is never told together with others.
     Other,
 }
 

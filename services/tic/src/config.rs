@@ -15,7 +15,7 @@ use crate::domain::topology::TopologySource;
 /// Settings of a TIC with what a program reads for it.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Checked settings.
+    /// Checked settings of the section `[tic]` and those below it.
     pub config: TicConfig,
     /// Security of incoming connections and of those to nodes.
     pub security: Security,

@@ -70,7 +70,7 @@ pub enum Cut {
     Lost,
 }
 
-/// A fault.
+/// A fault of a host or of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A host crashes; it starts anew when the fault is over.
@@ -94,7 +94,7 @@ pub struct TimedFault {
     pub begins: Duration,
     /// Time when it is over.
     pub ends: Duration,
-    /// The fault.
+    /// Host or connection, and the kind of the fault.
     pub fault: Fault,
 }
 
@@ -110,7 +110,7 @@ impl fmt::Display for TimedFault {
 pub struct Scenario {
     /// Seed of the delays of messages, and of what the programs do.
     pub seed: u64,
-    /// The faults.
+    /// Faults, each with its time.
     pub faults: Vec<TimedFault>,
     /// True if these faults are no reason to expel a node.
     pub keeps_nodes: bool,

@@ -13,9 +13,9 @@ const SETTLE: Duration = Duration::from_secs(30);
 /// Counts of a run without violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Messages delivered.
+    /// Messages between parties that were delivered.
     pub delivered: u64,
-    /// Durable decisions.
+    /// Decisions of the TIC that became durable.
     pub decisions: u64,
 }
 

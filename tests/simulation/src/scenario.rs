@@ -229,9 +229,9 @@ pub enum Action {
     },
     /// Messages from one party to another are dropped, or delivered again.
     Cut {
-        /// The sender.
+        /// Party whose messages are dropped.
         from: Party,
-        /// The receiver.
+        /// Party that does not get them.
         to: Party,
         /// True to drop messages.
         cut: bool,
@@ -277,7 +277,7 @@ pub enum AgentFault {
     Cut {
         /// True to drop messages from the node, false to drop those to it.
         from: bool,
-        /// Other party.
+        /// Party at the other end.
         with: Party,
     },
     /// Messages between it and all TICs are dropped, in one direction.

@@ -18,7 +18,7 @@ use crate::switch_tree::{KeptSwitch, SwitchTree};
 pub enum Holder {
     /// A tenant with all its jobs.
     Tenant(TenantId),
-    /// One job.
+    /// One job of a tenant.
     Job(Owner),
 }
 

@@ -27,7 +27,7 @@ pub enum ReplayError {
     Differs {
         /// Number of the step.
         step: usize,
-        /// The difference.
+        /// Kind of the difference.
         what: &'static str,
     },
 }

@@ -45,7 +45,7 @@ struct Order {
 /// Hops from one leaf by ways that a tree can take up.
 #[derive(Clone, Copy)]
 pub(crate) enum Above<'a> {
-    /// By switch.
+    /// Hops by switch.
     Row(&'a [u8]),
     /// By switch, right where they are as many as levels between.
     Levels { row: &'a [u8], levels: &'a [u8], own: u8 },

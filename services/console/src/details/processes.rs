@@ -25,7 +25,7 @@ pub(crate) struct Process {
 /// Metrics of a process, those with labels added up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Metrics {
-    /// By name.
+    /// Values by the name of the metric.
     values: BTreeMap<String, f64>,
     /// Calls that were answered, by service and call.
     pub(crate) calls: BTreeMap<String, Call>,

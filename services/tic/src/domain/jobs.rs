@@ -57,7 +57,7 @@ pub(crate) enum PlacementError {
 /// The nodes and jobs that an allocator is built from.
 #[derive(Debug)]
 pub(crate) struct JobRecords {
-    /// By name.
+    /// All nodes, in the order of their names.
     pub(crate) nodes: Vec<Arc<NodeRecord>>,
     pub(crate) jobs: Vec<Arc<JobRecord>>,
 }

@@ -55,7 +55,7 @@ pub enum RouteAction {
     Form {
         /// Number in the group's name.
         group: u32,
-        /// First endpoint.
+        /// Number of the first endpoint.
         first: u32,
         /// Distance from one endpoint to the next.
         step: u32,
@@ -102,9 +102,9 @@ pub enum RouteAction {
     },
     /// Messages from one process to another are dropped, or delivered again.
     Cut {
-        /// The sender.
+        /// Process whose messages are dropped.
         from: RouteParty,
-        /// The receiver.
+        /// Process that does not get them.
         to: RouteParty,
         /// True to drop messages.
         cut: bool,
