@@ -2,7 +2,7 @@
 //!
 //! libFuzzer wants the compiler to count which code is reached; the stable compiler does so by
 //! flags of its code generator. Everything is built with them, below `target/fuzz`, with debug
-//! assertions and checks for overflow. What is found is kept below `target/fuzz/findings`; what
+//! assertions and checks for overflow. Findings are kept below `target/fuzz/findings`; what
 //! breaks a promise belongs into `tests/fuzz/corpus` with its mending.
 
 use std::fs;

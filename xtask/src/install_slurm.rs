@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// Options of the C compiler; whoever starts a Slurm of their own takes the same.
+/// Options of the C compiler; a user who starts a Slurm of their own takes the same.
 const OPTIONS: [&str; 8] =
     ["-std=c11", "-D_GNU_SOURCE", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror"];
 const SOURCE: &str = "clients/slurm/fabricast.c";

@@ -28,7 +28,7 @@ pub(crate) fn command() -> Command {
 ///
 /// # Errors
 ///
-/// What unshare said.
+/// Output of unshare.
 pub(crate) fn check() -> Result<(), String> {
     match command().arg("true").output() {
         Err(error) => Err(format!("unshare: {error}")),

@@ -159,7 +159,7 @@ fn identity(text: &str) -> Result<Identity, Failure> {
     })
 }
 
-/// Writes a file as a whole: whoever reads it finds the old or the new text.
+/// Writes a file as a whole: a reader finds the old or the new text.
 fn write(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
     let fresh = path.with_added_extension("unfinished");
     // One that an earlier run has left would keep its mode.

@@ -21,7 +21,7 @@ use crate::telemetry::{self, Telemetry};
 
 /// Shortest token, in characters.
 const MIN_TOKEN: usize = 16;
-/// Name of whoever shows the only token of a file without names.
+/// Name of the viewer who shows the only token of a file without names.
 const VIEWER: &str = "viewer";
 
 /// Show a running control plane in a browser: fabric, groups with their trees, tables, jobs, nodes,

@@ -19,8 +19,8 @@ const NEARLY_FULL: u64 = 90;
 
 /// Show who leads, who stands by, and what is wrong; exit 1 if something is.
 ///
-/// All parts are found through the address or the context that is given. What is wrong: parts that
-/// do not answer, no leader, errors of the route service, groups without route or protection,
+/// All parts are found through the address or the context that is given. Reported as wrong: parts
+/// that do not answer, no leader, errors of the route service, groups without route or protection,
 /// tables that differ or are nearly full, failed nodes, switches, links and endpoints. While no TIC
 /// leads, nodes and groups are not known, and all other parts are asked.
 #[derive(Debug, Args)]

@@ -149,7 +149,7 @@ fn a_router_that_is_frozen_is_replaced_and_waits_when_it_wakes_up() {
     while leads(&parts.routers[first]) {
         assert!(started.elapsed() < LIMIT, "it does not step back");
     }
-    // It knows who is at work, and whoever asks it is led there.
+    // It knows who is at work, and its callers are led there.
     let one = ["--server", parts.routers[first].as_str()];
     let status = parts.wait(&[&["route", "status"], &one[..]].concat(), |status| {
         status["active"] == true && status["settled"] == true

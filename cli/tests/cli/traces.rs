@@ -90,7 +90,7 @@ async fn one_join_is_one_trace_across_all_parts() {
     assert_eq!(asked.texts["rpc.method"], "JoinGroup");
     assert_eq!(asked.texts["rpc.grpc.status_code"], "0");
     assert!(!asked.texts["fabricast.request_id"].is_empty());
-    // The log of whoever wrote the tables says for which trace.
+    // The log of the part that wrote the tables says for which trace.
     let log = world.sandbox.read("switch-agent.log");
     let lines = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let mut written = lines.filter(|line| line["message"] == "tables written");

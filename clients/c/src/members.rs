@@ -21,7 +21,7 @@ pub(crate) struct Member {
     process: *const c_char,
 }
 
-/// Members by rank, as C reads them. What they point to is behind them.
+/// Members by rank, as C reads them. The texts that they point to are behind them.
 #[repr(C)]
 pub(crate) struct MemberList {
     count: usize,

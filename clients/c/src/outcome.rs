@@ -44,8 +44,8 @@ pub(crate) enum Destination {
     List(Place<PayloadList>),
 }
 
-// SAFETY: the pointers are for whoever waits for the operation; the program promises that they stay
-// valid until then, whichever thread it is.
+// SAFETY: the pointers are for the thread that waits for the operation; the program promises that
+// they stay valid until then, whichever thread it is.
 unsafe impl Send for Destination {}
 
 impl Destination {

@@ -16,7 +16,7 @@ pub(crate) struct Payload {
     pub(crate) payload: *const c_void,
 }
 
-/// Payloads by rank, as C reads them. What they point to is behind them.
+/// Payloads by rank, as C reads them. The bytes that they point to are behind them.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct PayloadList {

@@ -1,7 +1,7 @@
 /* The group of a communicator.
  *
  * Rank 0 names it, all ranks join, tell each other which member they are, and wait until all take
- * part. Whoever cannot says so, and then no rank uses it. The ranks talk by the functions of the
+ * part. A rank that cannot says so, and then no rank uses it. The ranks talk by the functions of the
  * next module. */
 #include "coll_fabricast.h"
 

@@ -232,8 +232,8 @@ impl Group {
         self.by_switches.load(Ordering::Relaxed)
     }
 
-    /// Returns the path that messages and operations of this membership take. Whether it is direct
-    /// never changes; the fabric's multicast may come and go.
+    /// Returns the path that messages and operations of this membership take. It stays direct, or
+    /// through the agent; the fabric's multicast may come and go.
     #[must_use]
     pub fn path(&self) -> GroupPath {
         let member = self.session.direct_member(&self.name);

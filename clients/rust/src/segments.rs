@@ -6,8 +6,8 @@
 //! - Payloads: a segment of full length is followed by another one, so the one that ends is shorter
 //!   and may be empty. The result of each names the longest contribution, the same at all members.
 //! - Numbers: all contribute equally many, so each member knows the count of segments.
-//! - What is not combined on the way may be too long in all members together. All members then get
-//!   the same refusal, and begin again with shorter segments.
+//! - Payloads that are not combined on the way may be too long in all members together. All members
+//!   then get the same refusal, and begin again with shorter segments.
 //!
 //! The message layer refuses members that are at different segments (`OPERATIONS_DIFFER`), so one
 //! that joins in the middle gets an error, as do all others, and no mix. Members that are gone

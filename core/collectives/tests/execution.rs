@@ -72,7 +72,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Lets one process contribute: to whoever has it as a child; that is itself where it reduces.
+    /// Lets one process contribute: to its parent; that is itself where it reduces.
     fn contribute(
         &self,
         emulator: &mut Emulator,

@@ -38,8 +38,8 @@ pub enum Length {
 pub struct Run<'a> {
     /// Run a smaller form that ends in seconds; the report says what was left out.
     pub quick: bool,
-    /// Chance: the same seed gives the same report. What chance has a part in is repeated with the
-    /// seeds that follow.
+    /// Chance: the same seed gives the same report. Experiments that use chance are repeated with
+    /// the seeds that follow.
     pub seed: u64,
     /// Number of seeds.
     pub seeds: NonZeroU32,

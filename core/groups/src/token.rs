@@ -1,7 +1,7 @@
 //! Tokens by which processes prove that they belong to a job.
 //!
-//! Whoever reserves a share for a job chooses the token and hands it to the job's processes. The
-//! records keep only its hash, so that nobody who reads them can form groups of the job.
+//! The one that reserves a share for a job chooses the token and hands it to the job's processes.
+//! The records keep only its hash, so that nobody who reads them can form groups of the job.
 
 use std::fmt;
 

@@ -79,7 +79,7 @@ pub(crate) struct SwitchAgents {
     agents: Vec<Agent>,
     /// Index of the agent of each switch.
     owner: BTreeMap<SwitchId, usize>,
-    /// Entries of the switches. Whoever makes the plan sets the desired ones.
+    /// Entries of the switches. The planner sets the desired ones.
     tables: Tables,
     drifts: DriftLog,
     /// Switches that their agent left out when it was read.

@@ -1,7 +1,7 @@
 //! Reason why a group has no route, or another one than its MGID asks for.
 //!
 //! A reason is data; [`RouteReason::display`] makes the text that users read, with the names of
-//! one fabric. Whoever has to act on a reason matches on the enum and never reads the text back.
+//! one fabric. Code that acts on a reason matches on the enum and never reads the text back.
 
 use std::fmt;
 

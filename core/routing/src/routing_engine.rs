@@ -123,7 +123,7 @@ pub trait RoutingEngine: Debug + Send + Sync {
     }
 }
 
-/// One thing that an engine chose. What the numbers mean is the engine's own affair.
+/// One thing that an engine chose. The meaning of the numbers is the engine's own affair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedChoice {
     /// The group it is about, or the virtual group by its name.

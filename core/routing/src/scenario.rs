@@ -36,7 +36,7 @@ pub struct Scenario<'a> {
 /// Makes the groups of a pattern with MGIDs of a space.
 pub type PatternMaker<'a> = dyn Fn(&MgidSpace) -> Result<Vec<PatternGroup>, PatternError> + 'a;
 
-/// Source of the groups. Whatever the table size, they come in the same order with the same
+/// Source of the groups. For every table size they come in the same order with the same
 /// members.
 #[derive(Clone, Copy)]
 pub enum GroupSource<'a> {

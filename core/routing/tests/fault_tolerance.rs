@@ -224,7 +224,7 @@ fn a_sample_of_the_parts_of_a_large_fabric_may_die() {
     }
 }
 
-/// Both trees of a group dead: it moves, whoever is not hit stays, and healing brings it home.
+/// Both trees of a group dead: it moves, a group that is not hit stays, and healing brings it home.
 #[test]
 fn a_group_that_loses_both_trees_moves_and_comes_back() {
     let fabric = Fabric::new(SMALL[3]);

@@ -95,7 +95,7 @@ impl<'a, W: Workload, Q: EventQueue> Simulator<'a, W, Q> {
     }
 
     /// Makes an endpoint a part of the switch that it is attached to, as a unit that reduces: no
-    /// wire lies between them. What it sends and receives crosses the switch.
+    /// wire lies between them. All that it sends and receives crosses the switch.
     pub fn remove_wire(&mut self, endpoint: EndpointId) {
         self.fabric.remove_wire(endpoint);
     }

@@ -44,7 +44,7 @@ pub struct OperatingAgentConfig {
     pub nodes: Vec<NodeConfig>,
     /// Unix domain socket for the processes of this machine; `None` if none can attach.
     pub socket: Option<PathBuf>,
-    /// Permissions of the socket's file: whoever may write to it may attach processes.
+    /// Permissions of the socket's file: a user who may write to it may attach processes.
     pub socket_mode: u32,
     /// The groups that processes at the socket may use, by the first rule that applies to them. A
     /// process without a rule is refused; if there are no rules, all may use all groups.

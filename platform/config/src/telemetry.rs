@@ -44,7 +44,7 @@ pub struct RawTelemetryConfig {
     /// out: no traces.
     pub traces: Option<String>,
     /// Share of the traces that begin here to keep, 0 to 1; one that another process has begun is
-    /// kept as that says. Default 1: all, as one is looked for by whoever asks for traces.
+    /// kept as that says. Default 1: all, so that a trace which somebody looks for is there.
     pub trace_share: f64,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! serde reports a fault by a span. Spans here are not offsets into a text but numbers of
 //! nodes, so that values from a file, from variables and from flags can stand in one tree and a
-//! fault still leads to its path and its source. How it behaves is tested through `load`.
+//! fault still leads to its path and its source. Its behavior is tested through `load`.
 
 use std::borrow::Cow;
 

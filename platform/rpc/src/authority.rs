@@ -1,8 +1,8 @@
 //! An authority of one's own: makes the certificates of a cluster that has none.
 //!
-//! For trying out and for tests. A cluster in production gets its certificates from whoever hands
-//! them out there, such as cert-manager; they need an identity ([`Identity::uri`]) and the names by
-//! which the process is called, and serve for servers and clients.
+//! For trying out and for tests. A cluster in production gets its certificates from the authority
+//! that hands them out there, such as cert-manager; they need an identity ([`Identity::uri`]) and
+//! the names by which the process is called, and serve for servers and clients.
 
 use std::fmt;
 
@@ -93,7 +93,7 @@ impl Authority {
         Ok(Self { credentials, issuer })
     }
 
-    /// Its own certificate and key. Whoever has the key can be anybody.
+    /// Its own certificate and key. A holder of the key can be anybody.
     #[must_use]
     pub fn credentials(&self) -> &Credentials {
         &self.credentials

@@ -1,8 +1,8 @@
 //! Counts every call that a server answers, and audits changes that people make.
 //!
 //! A line of the audit has caller, call, request and result. People are callers whose certificate
-//! has the role `admin`, `reader`, `tenant-admin` or `tenant`, and whoever an administrator's
-//! program names as the person that it acts for; parts log their own changes where they make them.
+//! has the role `admin`, `reader`, `tenant-admin` or `tenant`, and the persons that an
+//! administrator's program says it acts for; parts log their own changes where they make them.
 //! A call that is forbidden is counted and audited without its request, which is not read.
 
 use std::sync::LazyLock;

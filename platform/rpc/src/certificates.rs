@@ -198,7 +198,7 @@ fn stamps(files: &CertificateFiles) -> Stamps {
 
 /// Shows when the certificate of these files expires, and when the last of the authorities does.
 fn show_expiry(files: &CertificateFiles) {
-    // They were used just now; whoever exchanges them meanwhile has them read again.
+    // They were used just now; files exchanged meanwhile are read again.
     let chain = certificates(&files.certificate).unwrap_or_default();
     let authorities = certificates(&files.authority).unwrap_or_default();
     let own = chain.first().and_then(expiry);

@@ -234,7 +234,7 @@ impl Caller {
         Err(Reason::NotPermitted.status(why, &[("group", group)]))
     }
 
-    /// Refuses whoever does not administer the cluster.
+    /// Refuses callers that do not administer the cluster.
     ///
     /// - `what`: the field that asks for it, and why it takes an administrator.
     ///

@@ -2,7 +2,7 @@
 //!
 //! With certificates, a client is the identity in its certificate. In plain text it is an address;
 //! from this machine, where all addresses are the same, each connection is a client. At a socket it
-//! is a user, so that whoever starts more processes has no larger share.
+//! is a user, so that more processes give no larger share.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -5,14 +5,13 @@
 //! lists and texts will take: elements, numbers at their decoded size, and the room that lists have
 //! for more. A message is refused once that is more than [`scan::FACTOR`] times its length and more
 //! than [`scan::FREE_BYTES`]; calls of [`scan::LARGE`], whose messages are long lists of short
-//! values, have a larger factor up to a number of bytes. What a message takes, its client is
-//! charged with: [`RequestBytes`] holds its length, or a quarter of its memory if that is more.
+//! values, have a larger factor up to a number of bytes. The memory of a message is what its client
+//! is charged with: [`RequestBytes`] holds its length, or a quarter of its memory if that is more.
 //! A message without lists may have 4 MiB only, and one of texts and numbers 64 KiB, whatever its
-//! service accepts.
-//! Sizes are computed from the descriptors, so that every message of every call is bounded without
-//! a list to keep.
-//! Calls whose messages do not arrive in time are ended: a request of one message has to be whole
-//! in this time after its call has begun, each message of a stream after its own first byte.
+//! service accepts. Sizes are computed from the descriptors, so that every message of every call is
+//! bounded without a list to keep. Calls whose messages do not arrive in time are ended: a request
+//! of one message has to be whole in this time after its call has begun, each message of a stream
+//! after its own first byte.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -63,7 +63,7 @@ impl Verifier {
     }
 }
 
-/// The looks at the certificate of a connection, as whoever reads or writes on it makes them.
+/// Checks of the certificate of a connection while it is in use.
 #[derive(Debug)]
 pub(crate) struct Rechecks {
     due: Interval,

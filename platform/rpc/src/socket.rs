@@ -55,7 +55,7 @@ pub struct BoundSocket {
 impl BoundSocket {
     /// Listens at a path; needs the runtime.
     ///
-    /// - `mode`: permissions of the file, such as 0o600. Who may write to it may connect.
+    /// - `mode`: permissions of the file, such as 0o600. A user who may write to it may connect.
     ///
     /// # Errors
     ///

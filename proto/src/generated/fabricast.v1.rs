@@ -2764,7 +2764,7 @@ pub mod collective_service_client {
         /// of the group and to the account of the job's share; without a share, to the tenant with whose
         /// name and a '/' the group's name begins. It ends when a member joins or leaves the group.
         /// Durable once answered. If the group has a collective with a switch tree of exactly these
-        /// members, whoever made it, that one is the answer, so all members may ask.
+        /// members, made by anybody, that one is the answer, so all members may ask.
         /// Errors: NOT_FOUND / UNKNOWN_GROUP, NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID,
         /// FAILED_PRECONDITION / NO_SWITCH_TREE (the message says why: no entries are free, or adapters
         /// are faster, such as for a single member), RESOURCE_EXHAUSTED / QUOTA_REACHED,
@@ -3075,7 +3075,7 @@ pub mod collective_service_server {
         /// of the group and to the account of the job's share; without a share, to the tenant with whose
         /// name and a '/' the group's name begins. It ends when a member joins or leaves the group.
         /// Durable once answered. If the group has a collective with a switch tree of exactly these
-        /// members, whoever made it, that one is the answer, so all members may ask.
+        /// members, made by anybody, that one is the answer, so all members may ask.
         /// Errors: NOT_FOUND / UNKNOWN_GROUP, NOT_FOUND / NOT_A_MEMBER, INVALID_ARGUMENT / NAME_INVALID,
         /// FAILED_PRECONDITION / NO_SWITCH_TREE (the message says why: no entries are free, or adapters
         /// are faster, such as for a single member), RESOURCE_EXHAUSTED / QUOTA_REACHED,
@@ -5018,7 +5018,7 @@ pub struct Node {
     #[prost(message, optional, tag = "8")]
     pub last_contact_time: ::core::option::Option<::prost_types::Timestamp>,
     /// Output only. An administrator has drained the node: no job gets it, and it hosts the agent of a
-    /// group only if no other member's node can. What is on it stays.
+    /// group only if no other member's node can. All that is on it stays.
     #[prost(bool, tag = "9")]
     pub drained: bool,
 }
@@ -5839,8 +5839,8 @@ pub mod tic_service_client {
     /// request id was answered with is durable. Where parts show each other certificates, any call of
     /// this or another service may also be refused with PERMISSION_DENIED / NOT_PERMITTED: the caller's
     /// role, node or tenant does not have it. Bytes that are no message of a call of this or another
-    /// service are refused with INVALID_ARGUMENT / REQUEST_UNREADABLE. Whoever asks too much of this or
-    /// another service is refused with RESOURCE_EXHAUSTED / RATE_LIMITED, RESOURCE_EXHAUSTED /
+    /// service are refused with INVALID_ARGUMENT / REQUEST_UNREADABLE. Clients that ask too much of this
+    /// or another service are refused with RESOURCE_EXHAUSTED / RATE_LIMITED, RESOURCE_EXHAUSTED /
     /// TOO_MANY_OPEN_CALLS or RESOURCE_EXHAUSTED / TOO_MANY_REQUEST_BYTES, and told when to come again.
     /// A message that does not arrive in time ends its call with DEADLINE_EXCEEDED / REQUEST_TOO_SLOW.
     #[derive(Debug, Clone)]
@@ -6808,8 +6808,8 @@ pub mod tic_service_server {
     /// request id was answered with is durable. Where parts show each other certificates, any call of
     /// this or another service may also be refused with PERMISSION_DENIED / NOT_PERMITTED: the caller's
     /// role, node or tenant does not have it. Bytes that are no message of a call of this or another
-    /// service are refused with INVALID_ARGUMENT / REQUEST_UNREADABLE. Whoever asks too much of this or
-    /// another service is refused with RESOURCE_EXHAUSTED / RATE_LIMITED, RESOURCE_EXHAUSTED /
+    /// service are refused with INVALID_ARGUMENT / REQUEST_UNREADABLE. Clients that ask too much of this
+    /// or another service are refused with RESOURCE_EXHAUSTED / RATE_LIMITED, RESOURCE_EXHAUSTED /
     /// TOO_MANY_OPEN_CALLS or RESOURCE_EXHAUSTED / TOO_MANY_REQUEST_BYTES, and told when to come again.
     /// A message that does not arrive in time ends its call with DEADLINE_EXCEEDED / REQUEST_TOO_SLOW.
     #[derive(Debug)]
@@ -7695,7 +7695,7 @@ pub mod group_batch_service_client {
         /// Forms whole groups, as a job launcher does: everything is sent, then checked, and only then
         /// formed, portion by portion. A portion is durable once it is answered, and a group is formed
         /// wholly or not at all; one with more than 4 096 members is in several portions, and is not
-        /// routed before all of them have joined. Whoever has not got all answers repeats the call with
+        /// routed before all of them have joined. A caller that lacks some answers repeats the call with
         /// the same groups
         /// under the same request id: nothing is formed twice, and nobody who has left since is brought
         /// back. Nothing is formed if the check finds anything; the message names the group and the field.
@@ -7833,7 +7833,7 @@ pub mod group_batch_service_server {
         /// Forms whole groups, as a job launcher does: everything is sent, then checked, and only then
         /// formed, portion by portion. A portion is durable once it is answered, and a group is formed
         /// wholly or not at all; one with more than 4 096 members is in several portions, and is not
-        /// routed before all of them have joined. Whoever has not got all answers repeats the call with
+        /// routed before all of them have joined. A caller that lacks some answers repeats the call with
         /// the same groups
         /// under the same request id: nothing is formed twice, and nobody who has left since is brought
         /// back. Nothing is formed if the check finds anything; the message names the group and the field.
@@ -11536,7 +11536,7 @@ pub struct AttachProcessResponse {
     #[prost(string, tag = "3")]
     pub direct_host: ::prost::alloc::string::String,
 }
-/// Some bytes of the memory that a process and its agent share. Whoever names them has written them
+/// Some bytes of the memory that a process and its agent share. Their sender has written them
 /// and leaves them as they are until the other has read them: what a process names until its call
 /// has ended, what the agent names until ShareMemoryRequest.read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -11965,7 +11965,7 @@ pub mod process_service_client {
     /// ends, by the process's will or by its death, the agent takes the process out of every group it is
     /// in. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that names a session
     /// with NOT_FOUND / UNKNOWN_SESSION (none such, or it has ended) or PERMISSION_DENIED /
-    /// SESSION_NOT_YOURS (another user's or tenant's). What messages and operations promise is in
+    /// SESSION_NOT_YOURS (another user's or tenant's). The promises of messages and operations are in
     /// docs/messages.md.
     #[derive(Debug, Clone)]
     pub struct ProcessServiceClient<T> {
@@ -12104,7 +12104,7 @@ pub mod process_service_client {
         }
         /// Shares memory with an attached process for as long as the call lasts: once the process has said
         /// that it has opened it, calls may name a range of it in place of long payloads. The one answer
-        /// comes at once. Whoever makes no such call is served all the same.
+        /// comes at once. A process that makes no such call is served all the same.
         /// Errors: FAILED_PRECONDITION / NO_SHARED_MEMORY (there is none here, or not for this user),
         /// ALREADY_EXISTS / MEMORY_SHARED, INVALID_ARGUMENT / FIELD_MISSING (no first request),
         /// INVALID_ARGUMENT / RANGE_INVALID (what was given back had not been lent).
@@ -12470,7 +12470,7 @@ pub mod process_service_server {
             + 'static;
         /// Shares memory with an attached process for as long as the call lasts: once the process has said
         /// that it has opened it, calls may name a range of it in place of long payloads. The one answer
-        /// comes at once. Whoever makes no such call is served all the same.
+        /// comes at once. A process that makes no such call is served all the same.
         /// Errors: FAILED_PRECONDITION / NO_SHARED_MEMORY (there is none here, or not for this user),
         /// ALREADY_EXISTS / MEMORY_SHARED, INVALID_ARGUMENT / FIELD_MISSING (no first request),
         /// INVALID_ARGUMENT / RANGE_INVALID (what was given back had not been lent).
@@ -12648,7 +12648,7 @@ pub mod process_service_server {
     /// ends, by the process's will or by its death, the agent takes the process out of every group it is
     /// in. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that names a session
     /// with NOT_FOUND / UNKNOWN_SESSION (none such, or it has ended) or PERMISSION_DENIED /
-    /// SESSION_NOT_YOURS (another user's or tenant's). What messages and operations promise is in
+    /// SESSION_NOT_YOURS (another user's or tenant's). The promises of messages and operations are in
     /// docs/messages.md.
     #[derive(Debug)]
     pub struct ProcessServiceServer<T> {
@@ -13123,7 +13123,7 @@ pub struct RouteChoice {
     #[prost(message, repeated, tag = "2")]
     pub trees: ::prost::alloc::vec::Vec<TreeChoice>,
 }
-/// One tree that was chosen. What the numbers mean is the engine's affair.
+/// One tree that was chosen. The meaning of the numbers is the engine's affair.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TreeChoice {
     /// Required. Number of the tree in the group, from 0; at most 255.
@@ -15316,7 +15316,7 @@ pub mod topology_service_client {
             self
         }
         /// A switch agent says what it has found: what is new is added, and a cable that was found
-        /// elsewhere is moved there. What was not found stays, since it may have failed. Durable once
+        /// elsewhere is moved there. A part that was not found stays: it may have failed. Durable once
         /// answered. Safe to repeat. With certificates the reporter is the agent that the caller's
         /// certificate names.
         /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / TOPOLOGY_INVALID,
@@ -15460,7 +15460,7 @@ pub mod topology_service_server {
     #[async_trait]
     pub trait TopologyService: std::marker::Send + std::marker::Sync + 'static {
         /// A switch agent says what it has found: what is new is added, and a cable that was found
-        /// elsewhere is moved there. What was not found stays, since it may have failed. Durable once
+        /// elsewhere is moved there. A part that was not found stays: it may have failed. Durable once
         /// answered. Safe to repeat. With certificates the reporter is the agent that the caller's
         /// certificate names.
         /// Errors: INVALID_ARGUMENT / NAME_INVALID, INVALID_ARGUMENT / TOPOLOGY_INVALID,

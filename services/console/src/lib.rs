@@ -2,8 +2,8 @@
 //!
 //! Read [`App`] first, then `snapshot.rs`. One watch and one poller ask the control plane, through
 //! the API, as any client would; every page is made of the [`Snapshot`](snapshot::Snapshot) that
-//! they keep, so the number of viewers does not matter to the control plane. What only one page
-//! shows is fetched when it is opened, and kept for a second (`details.rs`).
+//! they keep, so the number of viewers does not matter to the control plane. Data that only one
+//! page shows is fetched when it is opened, and kept for a second (`details.rs`).
 //!
 //! Invariants
 //! - CONSOLE-1: nothing is answered before the `Host` header was checked, and unless everybody may

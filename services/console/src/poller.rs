@@ -34,7 +34,7 @@ impl Shared {
         Arc::clone(&self.0.borrow())
     }
 
-    /// Tells of every change; whoever is slow misses some, and never holds anything up.
+    /// Tells of every change; a slow receiver misses some, and never holds anything up.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.0.subscribe()
     }

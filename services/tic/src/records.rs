@@ -66,7 +66,7 @@ struct JobChanges {
 struct State {
     directory: Directory,
     failed: FailedElements,
-    /// Opened by readers; fed by whoever has the records to itself.
+    /// Opened by readers; fed by the task that owns the records.
     watchers: Mutex<Watchers>,
 }
 

@@ -34,7 +34,7 @@ const ROUNDS: u32 = 2;
 pub struct Load {
     stop: AtomicBool,
     acknowledged: AtomicU32,
-    /// Held by those who work; whoever wants a moment of peace takes it for himself.
+    /// Shared by the workers; a task that wants no work meanwhile takes it for itself.
     peace: RwLock<()>,
     workers: Mutex<JoinSet<BTreeMap<(String, String), u32>>>,
     tic: TicServiceClient<LeaderChannel>,

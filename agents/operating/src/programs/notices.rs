@@ -1,8 +1,8 @@
 //! Notices that memberships of this machine have changed: its own IGMP reports.
 //!
 //! A raw socket of IGMP that has joined the addresses to which reports and leaves go gets a copy of
-//! every report that the kernel sends (IGMPv3 and v2), which needs `CAP_NET_RAW`. What the report
-//! says is not looked at: it only says that the kernel's list has changed.
+//! every report that the kernel sends (IGMPv3 and v2), which needs `CAP_NET_RAW`. The content of a
+//! report is not looked at: it only says that the kernel's list has changed.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -17,7 +17,7 @@ const IGMP: i32 = 2;
 /// address that is joined, which the kernel has joined then.
 const REPORTS: [Ipv4Addr; 2] = [Ipv4Addr::new(224, 0, 0, 22), Ipv4Addr::new(224, 0, 0, 2)];
 
-/// Socket with the notices; without one, whoever waits has to look by itself.
+/// Socket with the notices; without one, a waiting task has to look by itself.
 #[derive(Debug)]
 pub(super) struct NoticeSocket {
     /// Tokio has no type for raw sockets; receiving is the same.

@@ -54,7 +54,7 @@ impl<D: Ord, K: Ord + Clone, V> BatchQueue<D, K, V> {
     }
 
     /// Queues a value, in place of the one that waits under its key. Dropped if the key is in
-    /// flight: whoever pushes repeats what is not answered.
+    /// flight: the pusher repeats what is not answered.
     ///
     /// Returns true if the destination has no worker: the caller must start one.
     #[must_use]

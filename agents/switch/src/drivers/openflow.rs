@@ -15,7 +15,7 @@
 //! them after a restart.
 //!
 //! A switch that is not connected is left out of readings, refuses writes, and counts as failed
-//! after a grace time. What keeps it from being used stands in the log, in the refusal of a write,
+//! after a grace time. The reason why it is not used stands in the log, in the refusal of a write,
 //! and never in the way of other switches.
 //!
 //! Cables are found by frames that switches hand over: LLDP frames of other switches, and

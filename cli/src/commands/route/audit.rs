@@ -1,7 +1,7 @@
 //! Compares routes with the groups they are for, and tables with the routes they are for.
 //!
 //! Walking packets tells whether tables deliver; it does not see a line that nobody's packet
-//! needs. What a hand, a crash or an old version left in one of the files shows up here.
+//! needs. Leftovers of a person, a crash or an old version in one of the files show up here.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,8 +2,8 @@
 //! has left.
 //!
 //! The launcher says which processes it has started and which have ended, over a pipe that ends
-//! with it, however it ends. What has been started and has not ended by then is killed, with
-//! everything that it has started itself.
+//! with it, however it ends. Processes that have been started and have not ended
+//! by then are killed, with everything that they have started themselves.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, Write, stdin};

@@ -91,7 +91,7 @@ impl GroupSocket {
         Ok(packets)
     }
 
-    /// Sends packets. What the system does not take at once is lost, as on the wire.
+    /// Sends packets. A packet that the system does not take at once is lost, as on the wire.
     fn send(&self, packets: &[Vec<u8>], to: SocketAddrV4) {
         for batch in packets.chunks(BATCH) {
             let to = to.as_any();

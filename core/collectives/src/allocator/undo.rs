@@ -20,7 +20,7 @@ pub(super) struct Before {
     pub(super) has_followed: bool,
 }
 
-/// Records changes, if anybody may undo them. What is changed is recorded before its first change.
+/// Records changes, if anybody may undo them. A value is recorded before its first change.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Journal(pub(super) Option<Before>);
 

@@ -1,7 +1,7 @@
 //! Resumes the plan of an earlier route service from its recorded choices.
 //!
 //! The engine is brought to the state of its predecessor: first the parts that had failed then,
-//! next the groups that are still there, then the choices. What has changed since is planned
+//! next the groups that are still there, then the choices. Changes since then are planned
 //! afterwards, as the predecessor would have done, so that only what it concerns is routed again.
 
 use std::collections::BTreeMap;

@@ -21,7 +21,7 @@
 //! the groups it is merged with another root (lemma 1 fails), from scratch or in another order the
 //! plan can be another, and groups that were merged stay so until one of them that held them
 //! together changes. Kept is that no other group moves, and that failures move only groups that are
-//! hit and those they have to be merged with. R5 is up to whoever programs the switches.
+//! hit and those they have to be merged with. R5 is up to the reconciler.
 
 mod place_owners;
 mod placing;

@@ -7,8 +7,8 @@
 //!
 //! - Under a color, the group has to be merged with the trees that have it at its own members.
 //! - These trees stay whole. Their highest switches and the group's other members climb to a root
-//!   above all, by the lightest ways, until they meet one of these trees or each other. What else
-//!   they meet of that color is merged, too, and all climb again.
+//!   above all, by the lightest ways, until they meet one of these trees or each other. Whatever
+//!   else they meet of that color is merged, too, and all climb again.
 //! - If there is no such root, or two of the trees have different links up from one switch, the
 //!   color is of no use. If no color is, one new tree is made for all as with
 //!   [`MergePolicy::Rebuild`], from a root above all members.

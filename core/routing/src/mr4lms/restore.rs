@@ -2,11 +2,13 @@
 //!
 //! For every group that has a tree there is a choice with the tree's color and root; that of the
 //! smallest MGID of a virtual group holds the ports as well, and the others' trees are those of
-//! that color that have their members. Loads and what is taken follow from this. Two things do not.
-//! Which algorithm comes next: unless it is what a new engine begins with, a choice with `tree` 1
-//! under the smallest MGID of all says so, its `part` being the successes in a row. And which
-//! groups stay together though they need not, as merged groups may until one of them leaves: a
-//! choice with `tree` 2 says so, its `part` being their number.
+//! that color that have their members. Loads and the entries in use follow from this. Two things
+//! do not:
+//!
+//! - The algorithm that comes next. Unless it is that of a new engine, a choice with `tree` 1 under
+//!   the smallest MGID of all names it; its `part` is the number of successes in a row.
+//! - Groups that stay together though they need not, as merged groups may until one of them leaves.
+//!   A choice with `tree` 2 says so; its `part` is their number.
 
 use std::collections::BTreeMap;
 

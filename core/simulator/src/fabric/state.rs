@@ -176,7 +176,7 @@ impl Queue {
         self.limit = self.limit.wrapping_add(bytes);
     }
 
-    /// Notes credit that will come. Whether that is enough: otherwise it has to be an event.
+    /// Notes credit that will come; returns whether that is enough, or it has to be an event.
     pub(super) const fn expect(&mut self, now_ps: u64, at_ps: u64, bytes: u32) -> bool {
         self.settle(now_ps);
         let noted = !self.is_short && self.coming_bytes == 0;

@@ -9,7 +9,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// Reads `/proc/self` whenever metrics are read. What cannot be read is left out.
+/// Reads `/proc/self` whenever metrics are read. Values that cannot be read are left out.
 #[derive(Debug)]
 pub(super) struct ProcessCollector;
 

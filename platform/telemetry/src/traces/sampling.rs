@@ -7,8 +7,8 @@ use opentelemetry::trace::{Link, SpanKind, TraceContextExt, TraceId, TraceState}
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::{Sampler, SamplingDecision, SamplingResult, ShouldSample};
 
-/// The share of traces that are kept, which may change. What another process has begun is kept if
-/// that said so.
+/// The share of traces that are kept, which may change. A trace that another process has begun is
+/// kept if that said so.
 #[derive(Clone, Debug)]
 pub(crate) struct Share(Arc<AtomicU64>);
 
@@ -25,7 +25,7 @@ impl Share {
         Sampler::ParentBased(Box::new(self.clone()))
     }
 
-    /// Decides by the number of the trace, so that whoever has the same share decides the same.
+    /// Decides by the number of the trace, so that parts with the same share decide the same.
     fn keeps(&self, trace: TraceId) -> bool {
         Sampler::TraceIdRatioBased(f64::from_bits(self.0.load(Ordering::Relaxed)))
             .should_sample(None, trace, "", &SpanKind::Internal, &[], &[])

@@ -42,7 +42,7 @@ impl State {
     }
 }
 
-/// Answers by what was asked; whoever asks for one that is under way waits for it.
+/// Answers by what was asked; a request for one that is under way waits for it.
 #[derive(Debug)]
 pub(super) struct Kept<T> {
     /// Time for which an answer is given again if no record has changed.

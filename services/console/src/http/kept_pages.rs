@@ -1,5 +1,5 @@
 //! Pages that are made once for all viewers who ask at about the same time, as after an event
-//! (CONSOLE-2). What is around a page depends on the person who looks, and is made once for each.
+//! (CONSOLE-2). The frame of a page depends on the person who looks, and is made once for each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +62,7 @@ impl KeptPages {
         Self { entries: Mutex::new(Bounded::new(MAX_KEPT)) }
     }
 
-    /// The page at an address; whoever asks for one that is being made waits for it.
+    /// The page at an address; a request for one that is being made waits for it.
     ///
     /// - `version`: of the state that the page shows.
     pub(super) async fn get(

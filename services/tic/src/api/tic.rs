@@ -180,7 +180,7 @@ impl v1::tic_service_server::TicService for Tic {
         let outlines =
             groups.iter().map(|group| GroupOutline::read(&caller, &self.topology.graph, group));
         let outlines = outlines.collect::<Result<Vec<_>, Status>>()?;
-        // First, so that whoever has the permit does not wait for its client's debt to be paid.
+        // First, so that the holder of the permit does not wait for its client's debt to be paid.
         let turn = CallCost::current().turn().await;
         let _permit = self.plans.acquire().await.map_err(|_closed| status::panicked("planning"))?;
         let choices = self.plan(turn, outlines).await?;

@@ -2,7 +2,7 @@
 //!
 //! Start-time fair queueing (Goyal, Vin, Cheng 1996): of all clients with requests, the one that
 //! has used the least of the writer's time is next, so that a request waits for few others,
-//! however many a client has. Who was idle has saved up nothing. Requests of one client keep their
+//! however many a client has. An idle client saves up nothing. Requests of one client keep their
 //! order.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};

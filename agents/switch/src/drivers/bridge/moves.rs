@@ -55,7 +55,7 @@ impl Moves {
         }
     }
 
-    /// Has bridges lead by the newest colors. What fails is left for the next call.
+    /// Has bridges lead by the newest colors. Moves that fail are left for the next call.
     async fn settle(&self, mut settled: MutexGuard<'_, Option<Programs>>) {
         let newest = self.newest.lock().clone();
         let Some(newest) = newest.filter(|newest| settled.as_ref() != Some(newest)) else { return };

@@ -1,7 +1,7 @@
 //! Spanning trees that a displaced group may choose from.
 //!
-//! Groups look in the rounds around that of their home first: whoever chooses MGIDs keeps groups of
-//! one kind in neighboring rounds, and groups of different kinds cost each other most. Among the
+//! Groups look in the rounds around that of their home first: the allocator of MGIDs keeps groups
+//! of one kind in neighboring rounds, and groups of different kinds cost each other most. Among the
 //! spanning trees found there each group has an order of its own, by a hash of its MGID and the
 //! tree (rendezvous hashing): what happens to one tree does not change the order of the others.
 

@@ -88,8 +88,8 @@ impl Publisher {
         Arc::clone(&self.newest.borrow())
     }
 
-    /// Number of the list of collectives, never 0. Whoever reads it before the list gets another
-    /// one once the list shows something else.
+    /// Number of the list of collectives, never 0. A reader that reads it before the list gets
+    /// another one once the list shows something else.
     pub(crate) fn list_revision(&self) -> u64 {
         self.list_revision.load(Ordering::Acquire)
     }
