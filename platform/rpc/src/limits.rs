@@ -117,7 +117,7 @@ impl LiveLimits {
 }
 
 /// The client of a connection, as a key for its usage.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Client {
     /// The holder of a certificate.
     Named(Vec<Identity>),

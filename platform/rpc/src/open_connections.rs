@@ -5,6 +5,7 @@
 //! all are in use, those of owners with more than an equal part of the room make room for others.
 //! Certificates are checked again while connections stand, as [`crate::shown_certificate`] says.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -14,8 +15,11 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::known::KnownConnections;
 use crate::limits::Client;
 use crate::shown_certificate::{CertificateFault, RECHECK_INTERVAL, ShownCertificate, Verifier};
+
+mod known;
 
 /// Interval between two looks at all connections.
 pub(crate) const SWEEP_INTERVAL: Duration = RECHECK_INTERVAL;
@@ -42,6 +46,26 @@ struct Entries {
     next: u64,
     by_number: HashMap<u64, Entry>,
     handshakes: usize,
+    /// Number of connections, without those that are being closed.
+    open: usize,
+    /// Those of them whose client is known.
+    known: KnownConnections,
+}
+
+impl Entries {
+    /// Counts out a connection, unless it is being closed already.
+    fn count_out(&mut self, number: u64) -> Option<&Entry> {
+        let entry = self.by_number.get(&number).filter(|entry| entry.is_open())?;
+        self.open -= 1;
+        self.known.remove(&entry.owner, number);
+        Some(entry)
+    }
+
+    fn close(&mut self, number: u64) {
+        if let Some(entry) = self.count_out(number) {
+            entry.close.cancel();
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -54,9 +78,13 @@ struct Entry {
 }
 
 impl Entry {
-    /// True if its client is known, and it is not being closed.
-    fn is_known(&self) -> bool {
-        !self.close.is_cancelled() && !matches!(self.phase, Phase::Handshake)
+    /// True if it is not being closed.
+    fn is_open(&self) -> bool {
+        !self.close.is_cancelled()
+    }
+
+    fn is_handshake(&self) -> bool {
+        matches!(self.phase, Phase::Handshake)
     }
 }
 
@@ -103,7 +131,8 @@ impl Drop for ConnectionCall {
 impl Drop for OpenConnection {
     fn drop(&mut self) {
         let mut all = self.connections.all.lock();
-        if let Some(Entry { phase: Phase::Handshake, .. }) = all.by_number.remove(&self.number) {
+        all.count_out(self.number);
+        if all.by_number.remove(&self.number).is_some_and(|entry| entry.is_handshake()) {
             all.handshakes -= 1;
         }
     }
@@ -142,18 +171,20 @@ impl OpenConnection {
         self.activity.received.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Ends the handshake: the client is known.
+    /// Ends the handshake, if it is in progress: the client is known.
     ///
     /// - `certificate`: `None` in plain text.
     pub(crate) fn identify(&self, owner: Client, certificate: Option<ShownCertificate>) {
         let mut all = self.connections.all.lock();
         let all = &mut *all;
-        let Some(entry) = all.by_number.get_mut(&self.number) else { return };
-        if matches!(entry.phase, Phase::Handshake) {
-            all.handshakes -= 1;
-        }
+        let entry = all.by_number.get_mut(&self.number).filter(|entry| entry.is_handshake());
+        let Some(entry) = entry else { return };
+        all.handshakes -= 1;
         entry.phase = certificate.map_or(Phase::Plain, Phase::Certified);
         (entry.owner, entry.opened) = (owner, Instant::now());
+        if entry.is_open() {
+            all.known.insert(&entry.owner, self.number);
+        }
     }
 }
 
@@ -192,6 +223,7 @@ impl OpenConnections {
         let number = all.next;
         all.next += 1;
         all.handshakes += 1;
+        all.open += 1;
         all.by_number.insert(number, entry);
         OpenConnection { connections: Arc::clone(self), number, activity, close }
     }
@@ -203,7 +235,7 @@ impl OpenConnections {
 
     /// Closes handshakes that wait for their client, one in 16 of all; gives their number.
     pub(crate) fn close_handshakes(&self) -> usize {
-        self.close_idle(|entry| matches!(entry.phase, Phase::Handshake))
+        self.close_idle(Entry::is_handshake)
     }
 
     /// Closes connections that are not used, one in 16 of all; gives their number.
@@ -212,37 +244,37 @@ impl OpenConnections {
     }
 
     fn close_idle(&self, counts: impl Fn(&Entry) -> bool) -> usize {
-        let all = self.all.lock();
+        let mut all = self.all.lock();
         let now = Instant::now();
-        let is_open = |entry: &&Entry| !entry.close.is_cancelled() && counts(entry);
-        let mut open: Vec<&Entry> = all.by_number.values().filter(is_open).collect();
+        let is_open = |(_, entry): &(&u64, &Entry)| entry.is_open() && counts(entry);
+        let mut open: Vec<(&u64, &Entry)> = all.by_number.iter().filter(is_open).collect();
         let most = open.len().div_ceil(16);
         // The oldest of an owner with many come before the newest, and those of others with few.
-        open.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.opened));
+        open.sort_unstable_by_key(|(_, entry)| Reverse(entry.opened));
         let mut of_owner = HashMap::<&Client, usize>::new();
-        let mut ranked: Vec<(usize, &Entry)> = open
+        let mut ranked: Vec<(Reverse<usize>, Instant, u64)> = open
             .into_iter()
-            .filter(|entry| self.is_idle(entry, now))
-            .map(|entry| {
+            .filter(|(_, entry)| self.is_idle(entry, now))
+            .map(|(number, entry)| {
                 let rank = of_owner.entry(&entry.owner).or_default();
                 *rank += 1;
-                (*rank, entry)
+                (Reverse(*rank), entry.opened, *number)
             })
             .collect();
-        ranked.sort_by_key(|(rank, entry)| (std::cmp::Reverse(*rank), entry.opened));
+        ranked.sort_unstable();
         ranked.truncate(most);
-        ranked.iter().for_each(|(_, entry)| entry.close.cancel());
+        ranked.iter().for_each(|(_, _, number)| all.close(*number));
         ranked.len()
     }
 
     /// Number of connections, without those that are being closed.
     pub(crate) fn open_count(&self) -> usize {
-        self.all.lock().by_number.values().filter(|entry| !entry.close.is_cancelled()).count()
+        self.all.lock().open
     }
 
     /// The same of those whose client is known.
     pub(crate) fn known_count(&self) -> usize {
-        self.all.lock().by_number.values().filter(|entry| entry.is_known()).count()
+        self.all.lock().known.count()
     }
 
     /// Closes connections of owners that have more than an equal part of the room, also those in
@@ -253,29 +285,22 @@ impl OpenConnections {
     /// - `room`: connections that there may be.
     /// - `newcomer`: needs a place.
     pub(crate) fn close_surplus(&self, room: u32, newcomer: &OpenConnection) -> usize {
-        let all = self.all.lock();
-        let is_known = |(_, entry): &(&u64, &Entry)| entry.is_known();
-        let mut known: Vec<(&u64, &Entry)> = all.by_number.iter().filter(is_known).collect();
-        let most = known.len().div_ceil(16);
-        known.sort_unstable_by_key(|(number, _)| **number);
-        let mut of_owner = HashMap::<&Client, usize>::new();
-        let mut ranked = Vec::with_capacity(known.len());
-        for (_, entry) in known {
-            let rank = of_owner.entry(&entry.owner).or_default();
-            *rank += 1;
-            ranked.push((*rank, entry));
-        }
+        let mut all = self.all.lock();
         let newcomer = all.by_number.get(&newcomer.number);
-        let own = newcomer.and_then(|entry| of_owner.get(&entry.owner)).copied().unwrap_or(0);
-        let part = equal_part(room as usize, of_owner.len());
+        let own = newcomer.map_or(0, |entry| all.known.count_of(&entry.owner));
+        let part = equal_part(room as usize, all.known.owners());
         if own == 0 || own > part {
             return 0;
         }
-        ranked.retain(|(rank, _)| *rank > part);
-        ranked.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
-        ranked.truncate(most);
-        ranked.iter().for_each(|(_, entry)| entry.close.cancel());
-        ranked.len()
+        let most = all.known.count().div_ceil(16);
+        let mut closed = 0;
+        while closed < most
+            && let Some(newest) = all.known.newest_beyond(part)
+        {
+            all.close(newest);
+            closed += 1;
+        }
+        closed
     }
 
     /// True if closing a connection interrupts nothing.
@@ -293,8 +318,8 @@ impl OpenConnections {
     pub(crate) fn sweep(&self, current: Option<&Verifier>) -> Vec<(Client, Closed)> {
         let (now, time) = (Instant::now(), SystemTime::now());
         let mut all = self.all.lock();
-        let mut closed = Vec::new();
-        for entry in all.by_number.values_mut().filter(|entry| !entry.close.is_cancelled()) {
+        let (mut numbers, mut closed) = (Vec::new(), Vec::new());
+        for (number, entry) in all.by_number.iter_mut().filter(|(_, entry)| entry.is_open()) {
             let is_silent = entry.activity.received.load(Ordering::Relaxed) < PREFACE;
             let why = match (&mut entry.phase, current) {
                 (Phase::Handshake, _) => None, // it has a timeout of its own
@@ -305,10 +330,11 @@ impl OpenConnections {
                 (Phase::Certified(_) | Phase::Plain, _) => None,
             };
             if let Some(why) = why {
-                entry.close.cancel();
+                numbers.push(*number);
                 closed.push((entry.owner.clone(), why));
             }
         }
+        numbers.into_iter().for_each(|number| all.close(number));
         closed
     }
 }
@@ -359,6 +385,7 @@ mod tests {
         assert_eq!(connections.handshakes(), 1);
         drop(quiet);
         assert!(connections.all.lock().by_number.is_empty());
+        assert_eq!(connections.open_count(), 0);
     }
 
     #[test]
@@ -411,7 +438,9 @@ mod tests {
         }
         assert_eq!(connections.close_surplus(32, &unknown), 0);
         assert_eq!((closed(&few), closed(&many[..10]), closed(&many[10..])), (0, 0, 12));
-        assert_eq!(connections.known_count(), 21);
+        assert_eq!((connections.open_count(), connections.known_count()), (21, 21));
+        drop(many);
+        assert_eq!((connections.open_count(), connections.known_count()), (11, 11));
     }
 
     #[test]
