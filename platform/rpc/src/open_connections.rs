@@ -30,6 +30,8 @@ const PREFACE: u64 = 24;
 /// A connection is not closed to make room before it is so old, or has been idle so long: its owner
 /// may be about to use it, or this machine may be too busy for its handshake.
 const GRACE: Duration = Duration::from_millis(500);
+/// A search for unused connections that found none is not repeated before, as it looks at all.
+const SEARCH_INTERVAL: Duration = Duration::from_millis(100);
 /// Parts of the room of which each owner keeps one, however many owners there are.
 const MOST_PARTS: usize = 64;
 
@@ -50,6 +52,8 @@ struct Entries {
     open: usize,
     /// Those of them whose client is known.
     known: KnownConnections,
+    /// Time when a search for unused ones found none.
+    none_unused: Option<Instant>,
 }
 
 impl Entries {
@@ -238,9 +242,17 @@ impl OpenConnections {
         self.close_idle(Entry::is_handshake)
     }
 
-    /// Closes connections that are not used, one in 16 of all; gives their number.
+    /// Closes connections that are not used, one in 16 of all; gives their number: 0 also for
+    /// [`SEARCH_INTERVAL`] after there were none.
     pub(crate) fn close_unused(&self) -> usize {
-        self.close_idle(|_| true)
+        let now = Instant::now();
+        let searched = self.all.lock().none_unused;
+        if searched.is_some_and(|searched| now < searched + SEARCH_INTERVAL) {
+            return 0;
+        }
+        let closed = self.close_idle(|_| true);
+        self.all.lock().none_unused = (closed == 0).then_some(now);
+        closed
     }
 
     fn close_idle(&self, counts: impl Fn(&Entry) -> bool) -> usize {
@@ -391,17 +403,31 @@ mod tests {
     #[test]
     fn a_connection_in_use_or_just_made_is_not_closed() {
         let connections = OpenConnections::new(CERTIFICATE_AGE);
+        let close_unused = || connections.close_idle(|_| true);
         let fresh = connections.begin(at(1));
-        assert_eq!(connections.close_unused(), 0);
+        assert_eq!(close_unused(), 0);
         let used = old(&connections, &at(2), 1);
         let call = used[0].usage().begin();
-        assert_eq!(connections.close_unused(), 0);
+        assert_eq!(close_unused(), 0);
         drop(call);
-        assert_eq!(connections.close_unused(), 0, "it was in use a moment ago");
+        assert_eq!(close_unused(), 0, "it was in use a moment ago");
         let idle = old(&connections, &at(3), 1);
         idle[0].identify(at(3), None);
         assert_eq!(connections.close_handshakes(), 0);
         drop(fresh);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_search_that_found_no_unused_connection_is_not_repeated_at_once() {
+        let connections = OpenConnections::new(CERTIFICATE_AGE);
+        let one = connections.begin(at(1));
+        tokio::time::advance(GRACE - Duration::from_millis(1)).await;
+        assert_eq!(connections.close_unused(), 0);
+        tokio::time::advance(SEARCH_INTERVAL - Duration::from_millis(1)).await;
+        assert_eq!(connections.close_unused(), 0);
+        assert!(!is_closed(&one));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(connections.close_unused(), 1);
     }
 
     /// Connections, each with a call.
