@@ -439,7 +439,7 @@ mod tests {
         for change in directory.decide(at(0), &announced, &mut |_| None).unwrap().changes {
             directory.apply(&change);
         }
-        (directory, NodeIncarnation { node: name, incarnation: Incarnation(1) })
+        (directory, NodeIncarnation { node: name, number: Incarnation(1) })
     }
 
     fn outputs(watch: &mut NodeWatch, now: Moment, directory: &Directory) -> Vec<WatchOutput> {
@@ -553,7 +553,7 @@ mod tests {
     #[test]
     fn a_report_of_an_incarnation_that_has_ended_is_not_waited_for() {
         let (directory, incarnation) = one_node();
-        let ended = NodeIncarnation { incarnation: Incarnation(0), ..incarnation };
+        let ended = NodeIncarnation { number: Incarnation(0), ..incarnation };
         let mut watch = NodeWatch::new(CONFIG);
         watch.expect_report(at(0), &ended);
         assert_eq!(outputs(&mut watch, at(99), &directory), []);
@@ -563,7 +563,7 @@ mod tests {
     #[test]
     fn reports_about_an_ended_incarnation_are_ignored() {
         let (directory, incarnation) = one_node();
-        let ended = NodeIncarnation { incarnation: Incarnation(0), ..incarnation };
+        let ended = NodeIncarnation { number: Incarnation(0), ..incarnation };
         for policy in [Policy::Probe, Policy::ExpelAtOnce] {
             let mut watch = NodeWatch::new(WatchConfig { on_report: policy, ..CONFIG });
             watch.reported(at(1), &ended, &directory);

@@ -17,8 +17,8 @@ const DONE: &str = "OK";
 
 /// A node that seemed to have failed was taken out of all its groups.
 pub(crate) fn expelled(expelled: &NodeIncarnation, cause: &str) {
-    let NodeIncarnation { node, incarnation } = expelled;
-    let what = json!({ "node": node, "incarnation": incarnation.0, "cause": cause });
+    let NodeIncarnation { node, number } = expelled;
+    let what = json!({ "node": node, "incarnation": number.0, "cause": cause });
     audit(CALLER, "ExpelNode", DONE, &what.to_string());
 }
 

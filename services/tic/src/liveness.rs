@@ -211,7 +211,7 @@ impl Liveness {
             let alive = match address {
                 Some(address) => {
                     let (address, node) = (address.as_str(), incarnation.node.as_str());
-                    peers.probe(address, node, incarnation.incarnation.0, limits).await
+                    peers.probe(address, node, incarnation.number.0, limits).await
                 }
                 None => false,
             };
@@ -255,7 +255,7 @@ pub(crate) async fn expel(
 /// Has a failed node expelled; tries until that succeeds or is refused for good.
 async fn expel_failed(queue: WriterQueue, incarnation: NodeIncarnation, cause: Cause) -> Outcome {
     let failed =
-        NodeFailed { node: incarnation.node.clone(), incarnation: Some(incarnation.incarnation) };
+        NodeFailed { node: incarnation.node.clone(), incarnation: Some(incarnation.number) };
     let node = &failed.node;
     let reason = match cause {
         Cause::Silent => "silent",

@@ -111,7 +111,7 @@ impl Tic {
             (Message::StoreReply(answer), _) => self.store_answered(now, answer, &mut out),
             (Message::ProbeAnswer(incarnation, probe), Some(leading)) => {
                 if let Party::Node(at) = from {
-                    let incarnation = NodeIncarnation { node: name(at), incarnation };
+                    let incarnation = NodeIncarnation { node: name(at), number: incarnation };
                     leading.probes.answered(&incarnation, probe);
                     leading.watch.probe_answered(now, &incarnation, probe);
                 }
@@ -228,8 +228,8 @@ impl LeaderState {
                 WatchOutput::Expel { incarnation, .. } => {
                     self.probes.expelled(&incarnation, now);
                     self.watch.expelled(&incarnation);
-                    let NodeIncarnation { node, incarnation } = incarnation;
-                    let failed = Command::NodeFailed { node, incarnation: Some(incarnation) };
+                    let NodeIncarnation { node, number } = incarnation;
+                    let failed = Command::NodeFailed { node, incarnation: Some(number) };
                     self.queue.push_back((Party::Store, Requester::Nobody, failed));
                 }
             }
@@ -254,12 +254,13 @@ impl LeaderState {
                 out.push((from, Message::Group(gn, for_agent, snapshot)));
             }
             Message::Unreachable(node, incarnation) => {
-                self.watch.reported(now, &NodeIncarnation { node, incarnation }, &self.committed);
+                let incarnation = NodeIncarnation { node, number: incarnation };
+                self.watch.reported(now, &incarnation, &self.committed);
                 self.handle_watch(now, out);
             }
             Message::Status(incarnation, groups) => {
                 let Party::Node(at) = from else { return };
-                let heard = NodeIncarnation { node: name(at), incarnation };
+                let heard = NodeIncarnation { node: name(at), number: incarnation };
                 self.watch.heard(now, &heard, UNTOLD);
                 let verdict = self.committed.verdict(&name(at), incarnation, &groups);
                 out.push((from, Message::Verdict(incarnation, verdict)));

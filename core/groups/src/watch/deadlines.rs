@@ -107,7 +107,7 @@ mod tests {
 
     fn incarnation(number: u64) -> NodeIncarnation {
         let node = NodeName::new("n").unwrap();
-        NodeIncarnation { node, incarnation: Incarnation(number) }
+        NodeIncarnation { node, number: Incarnation(number) }
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
                 now += pause;
                 let mut overdue = BTreeSet::new();
                 while let Some(late) = deadlines.pop_overdue(at(now), GRACE) {
-                    prop_assert!(overdue.insert(late.incarnation.0), "each once");
+                    prop_assert!(overdue.insert(late.number.0), "each once");
                 }
                 let mut expected = BTreeSet::new();
                 for (node, (deadline, within)) in &mut model {

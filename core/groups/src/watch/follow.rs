@@ -19,14 +19,14 @@ const PAGE: usize = 1_024;
 pub struct NodeIncarnation {
     /// Name of the node.
     pub node: NodeName,
-    /// Number of its incarnation.
-    pub incarnation: Incarnation,
+    /// Number of the incarnation.
+    pub number: Incarnation,
 }
 
 impl NodeIncarnation {
     /// Returns the present incarnation of a node.
     pub fn of(node: &NodeRecord) -> Self {
-        Self { node: node.name.clone(), incarnation: node.incarnation }
+        Self { node: node.name.clone(), number: node.incarnation }
     }
 }
 
@@ -56,12 +56,12 @@ pub trait NodeLookup {
 impl NodeLookup for Directory {
     fn is_up(&self, incarnation: &NodeIncarnation) -> bool {
         let node = self.node(&incarnation.node).filter(|node| node.state == NodeState::Up);
-        node.is_some_and(|node| node.incarnation == incarnation.incarnation)
+        node.is_some_and(|node| node.incarnation == incarnation.number)
     }
 
     fn hosts_agents(&self, incarnation: &NodeIncarnation) -> bool {
         let node = self.node(&incarnation.node).filter(|node| self.is_host(&node.name));
-        node.is_some_and(|node| node.incarnation == incarnation.incarnation)
+        node.is_some_and(|node| node.incarnation == incarnation.number)
     }
 
     fn is_member(&self, node: &NodeName) -> bool {

@@ -269,9 +269,9 @@ impl v1::tic_service_server::TicService for Tic {
         let node = fields::name("node", &request.node, NodeName::new)?;
         let incarnation = Some(request.incarnation).filter(|number| *number > 0).map(Incarnation);
         if request.probe_first {
-            let given = nodes::suspected(&self.records, &node, incarnation)?;
+            let number = nodes::suspected(&self.records, &node, incarnation)?;
             tracing::info!(%node, reporter, "node reported as unreachable");
-            self.liveness.reported(NodeIncarnation { node, incarnation: given });
+            self.liveness.reported(NodeIncarnation { node, number });
             let revision = self.records.read(Directory::revision).0;
             let response = v1::ReportNodeFailureResponse { ended_memberships: 0, revision };
             return Ok(Response::new(response));
@@ -350,8 +350,8 @@ impl v1::tic_service_server::TicService for Tic {
         let verdicts = nodes::verdicts(&self.records, &statuses);
         let heard = statuses.iter().zip(nexts).zip(&verdicts);
         let heard = heard.filter(|(_, verdict)| !verdict.expelled);
-        let heard = heard.map(|(((node, incarnation, _), next), _)| {
-            (NodeIncarnation { node: node.clone(), incarnation: *incarnation }, next)
+        let heard = heard.map(|(((node, number, _), next), _)| {
+            (NodeIncarnation { node: node.clone(), number: *number }, next)
         });
         self.liveness.heard(heard.collect());
         let answers =

@@ -25,10 +25,10 @@ impl Contacts {
         now: Moment,
     ) {
         let mut last = self.last.write();
-        for NodeIncarnation { node, incarnation } in incarnations {
+        for NodeIncarnation { node, number } in incarnations {
             match last.get_mut(node) {
-                Some(known) => *known = (*incarnation, now),
-                None => drop(last.insert(node.clone(), (*incarnation, now))),
+                Some(known) => *known = (*number, now),
+                None => drop(last.insert(node.clone(), (*number, now))),
             }
         }
     }
@@ -67,7 +67,7 @@ mod tests {
         let contacts = Contacts::default();
         let node = NodeName::new("n").unwrap();
         let incarnation =
-            |number| NodeIncarnation { node: node.clone(), incarnation: Incarnation(number) };
+            |number| NodeIncarnation { node: node.clone(), number: Incarnation(number) };
         contacts.note([&incarnation(1)], Moment(5));
         assert_eq!(contacts.last(&node, Incarnation(1)), Some(Moment(5)));
         assert_eq!(contacts.last(&node, Incarnation(2)), None, "it was another incarnation");

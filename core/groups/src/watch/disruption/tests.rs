@@ -30,7 +30,7 @@ fn endpoint(number: usize) -> EndpointName {
 
 fn incarnation(number: usize) -> NodeIncarnation {
     let node = NodeName::new(&format!("n{number:02}")).unwrap();
-    NodeIncarnation { node, incarnation: Incarnation(1) }
+    NodeIncarnation { node, number: Incarnation(1) }
 }
 
 fn run(directory: &mut Directory, command: &Command) {

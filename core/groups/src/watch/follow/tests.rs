@@ -65,8 +65,8 @@ fn name(node: u64) -> NodeName {
     NodeName::new(&format!("n{node}")).unwrap()
 }
 
-fn node_incarnation(node: u64, incarnation: u64) -> NodeIncarnation {
-    NodeIncarnation { node: name(node), incarnation: Incarnation(incarnation) }
+fn node_incarnation(node: u64, number: u64) -> NodeIncarnation {
+    NodeIncarnation { node: name(node), number: Incarnation(number) }
 }
 
 /// The change of the records that a step makes, if it makes one: the host of an agent is up.
