@@ -25,7 +25,7 @@ pub(crate) struct ProcessId {
 
 /// The user and the job that names are reserved for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Holder {
+pub(crate) struct UserAndJob {
     /// `None` if the system does not tell the user of the launcher.
     pub(crate) user: Option<u32>,
     /// The token that the launcher has shown; `None` if it has shown none, and then its processes
@@ -33,7 +33,7 @@ pub(crate) struct Holder {
     pub(crate) token: Option<TokenHash>,
 }
 
-impl Holder {
+impl UserAndJob {
     /// Returns whether a process is of this user and shows the token, in a time that does not
     /// depend on the tokens.
     pub(crate) fn admits(&self, user: Option<u32>, token: Option<&JobToken>) -> bool {
@@ -42,7 +42,7 @@ impl Holder {
     }
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for UserAndJob {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.user {
             Some(user) => write!(formatter, "user {user}")?,
@@ -60,7 +60,7 @@ pub(crate) struct Reservations(BTreeMap<ProcessId, Reservation>);
 /// A name that is reserved.
 #[derive(Debug)]
 pub(crate) struct Reservation {
-    pub(crate) holder: Holder,
+    pub(crate) who: UserAndJob,
     /// Numbers of the sessions that reserve the name, at least one.
     pub(crate) sessions: Vec<u64>,
 }
@@ -71,11 +71,12 @@ impl Reservations {
         self.0.get(process)
     }
 
-    /// Notes that one more session reserves a name. A name that is reserved keeps its holder.
+    /// Notes that one more session reserves a name. One that is reserved stays so for the same user
+    /// and job.
     ///
     /// - `session`: its number.
-    pub(crate) fn add(&mut self, process: ProcessId, holder: Holder, session: u64) {
-        let first = || Reservation { holder, sessions: Vec::with_capacity(1) };
+    pub(crate) fn add(&mut self, process: ProcessId, who: UserAndJob, session: u64) {
+        let first = || Reservation { who, sessions: Vec::with_capacity(1) };
         self.0.entry(process).or_insert_with(first).sessions.push(session);
     }
 

@@ -23,7 +23,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::info;
 
 use super::memory::Sharing;
-use super::reservations::{Holder, ProcessId, Reservations};
+use super::reservations::{ProcessId, Reservations, UserAndJob};
 use super::user_rules::Owner;
 use super::user_shares::{NoShare, UserShares};
 use crate::links::member_handle::MemberHandle;
@@ -113,15 +113,15 @@ impl Table {
     /// # Errors
     ///
     /// [`SessionError::NotFree`] if others have reserved it or are attached under it.
-    fn is_free_for(&self, holder: Holder, process: &ProcessId) -> Result<bool, SessionError> {
-        let is_holder = |one: &Session| holder.admits(one.owner.user, one.job_token.as_ref());
+    fn is_free_for(&self, who: UserAndJob, process: &ProcessId) -> Result<bool, SessionError> {
+        let is_admitted = |one: &Session| who.admits(one.owner.user, one.job_token.as_ref());
         let reserved = self.reservations.get(process);
-        let is_reserved = reserved.is_some_and(|reserved| reserved.holder != holder)
+        let is_reserved = reserved.is_some_and(|reserved| reserved.who != who)
             && self.reserving(process).any(|one| !one.is_ending());
         let attached = self.attached(process);
-        if is_reserved || attached.is_some_and(|one| !one.is_ending() && !is_holder(one)) {
+        if is_reserved || attached.is_some_and(|one| !one.is_ending() && !is_admitted(one)) {
             let ProcessId { node, process } = process.clone();
-            return Err(SessionError::NotFree { node, process, holder });
+            return Err(SessionError::NotFree { node, process, who });
         }
         Ok(!self.reserving(process).chain(attached).any(|one| one.is_ending()))
     }
@@ -168,13 +168,13 @@ pub(crate) enum SessionError {
     NoShare(#[from] NoShare),
     #[error("processes: a session reserves at most {MAX_RESERVED}")]
     TooManyReserved,
-    #[error("process: '{process}' on node '{node}' is reserved for {holder}")]
-    Reserved { node: NodeName, process: ProcessName, holder: Holder },
+    #[error("process: '{process}' on node '{node}' is reserved for {who}")]
+    Reserved { node: NodeName, process: ProcessName, who: UserAndJob },
     #[error(
-        "processes: '{process}' on node '{node}' is not free for {holder}: another user or job has \
+        "processes: '{process}' on node '{node}' is not free for {who}: another user or job has \
          reserved it or is attached under it"
     )]
-    NotFree { node: NodeName, process: ProcessName, holder: Holder },
+    NotFree { node: NodeName, process: ProcessName, who: UserAndJob },
     #[error("user: only root reserves names for another user, here {user}")]
     ForeignUser { user: u32 },
     #[error(
@@ -219,10 +219,10 @@ impl Session {
         self.over.is_cancelled()
     }
 
-    /// The holder of names that this session reserves.
+    /// The user and job that this session reserves names for.
     ///
     /// - `user`: the user that it reserves them for; `None` for its own.
-    fn holder(&self, user: Option<u32>) -> Result<Holder, SessionError> {
+    fn reserves_for(&self, user: Option<u32>) -> Result<UserAndJob, SessionError> {
         let own = self.owner.user;
         match user {
             Some(user) if own != Some(user) && own != Some(ROOT) => {
@@ -230,7 +230,7 @@ impl Session {
             }
             _ => {
                 let token = self.job_token.as_ref().map(JobToken::hash);
-                Ok(Holder { user: user.or(own), token })
+                Ok(UserAndJob { user: user.or(own), token })
             }
         }
     }
@@ -309,13 +309,13 @@ impl Sessions {
         token: Option<&JobToken>,
     ) -> Result<Option<Arc<Session>>, SessionError> {
         let mut table = self.0.table.lock();
-        let holder = table.reservations.get(process).map(|reservation| reservation.holder);
-        if let Some(holder) = holder.filter(|holder| !holder.admits(owner.user, token)) {
+        let who = table.reservations.get(process).map(|reservation| reservation.who);
+        if let Some(who) = who.filter(|who| !who.admits(owner.user, token)) {
             if table.reserving(process).all(|launcher| launcher.is_ending()) {
                 return Ok(None);
             }
             let ProcessId { node, process } = process.clone();
-            return Err(SessionError::Reserved { node, process, holder });
+            return Err(SessionError::Reserved { node, process, who });
         }
         if let Some(held) = table.attached(process) {
             if held.is_ending() {
@@ -360,8 +360,8 @@ impl Sessions {
         processes: &[ProcessId],
         user: Option<u32>,
     ) -> Result<(), SessionError> {
-        let holder = session.holder(user)?;
-        let noting = self.once_ended(|| self.note_reserved(session, processes, holder));
+        let who = session.reserves_for(user)?;
+        let noting = self.once_ended(|| self.note_reserved(session, processes, who));
         tokio::select! {
             biased;
             () = session.over.cancelled() => Err(SessionError::Unknown),
@@ -374,12 +374,12 @@ impl Sessions {
         &self,
         session: &Session,
         processes: &[ProcessId],
-        holder: Holder,
+        who: UserAndJob,
     ) -> Result<Option<()>, SessionError> {
         let mut table = self.0.table.lock();
         let mut are_free = true;
         for process in processes {
-            are_free &= table.is_free_for(holder, process)?;
+            are_free &= table.is_free_for(who, process)?;
         }
         if !are_free {
             return Ok(None);
@@ -392,7 +392,7 @@ impl Sessions {
         }
         table.reserved.begin(session.owner.user, more.len())?;
         for process in more {
-            table.reservations.add(process.clone(), holder, session.number);
+            table.reservations.add(process.clone(), who, session.number);
             reserved.insert(process.clone());
         }
         Ok(Some(()))
