@@ -43,6 +43,8 @@ impl CallMemory {
 
 #[cfg(test)]
 mod tests {
+    use fabricast_status::Reason;
+
     use super::*;
     use crate::client_limiter::tests::usage;
 
@@ -59,10 +61,10 @@ mod tests {
         memory.charge_message(OPERATION, &parts(1_000)).unwrap();
         memory.charge_message(OPERATION, &[]).unwrap();
         let refused = memory.charge_message(OPERATION, &parts(2 << 20)).unwrap_err();
-        assert_eq!(crate::reason_of(&refused).as_deref(), Some("LIMIT_REACHED"));
+        assert!(Reason::LimitReached.is_of(&refused), "{refused}");
         for unreadable in [&[7 << 3 | 2, 1][..], &[7 << 3 | 2], &[7]] {
             let refused = memory.charge_message(OPERATION, unreadable).unwrap_err();
-            assert_eq!(crate::reason_of(&refused).as_deref(), Some("REQUEST_UNREADABLE"));
+            assert!(Reason::RequestUnreadable.is_of(&refused), "{refused}");
         }
     }
 
@@ -76,7 +78,7 @@ mod tests {
         first.charge(4 << 20).unwrap();
         let payload = [&[6 << 3 | 2, 0x80, 0x80, 0xc0, 1][..], &vec![0; 3 << 20]].concat();
         let refused = second.charge_message(OPERATION, &payload).unwrap_err();
-        assert_eq!(crate::reason_of(&refused).as_deref(), Some("TOO_MANY_REQUEST_BYTES"));
+        assert!(Reason::TooManyRequestBytes.is_of(&refused), "{refused}");
         drop((first, second));
         CallMemory(Some(call())).charge_message(OPERATION, &payload).unwrap();
     }

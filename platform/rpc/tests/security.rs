@@ -10,7 +10,7 @@ use fabricast_proto::v1::administration_service_client::AdministrationServiceCli
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
 use fabricast_rpc::{
     Authority, BoundServer, BrowserTls, CertificateFiles, Channel, Credentials, ExternalTls, Peer,
-    Security, Services, reason_of,
+    Reason, Security, Services,
 };
 use fabricast_telemetry::metrics::CERTIFICATE_EXPIRY;
 use http_body_util::{BodyStream, Full, StreamBody};
@@ -166,7 +166,7 @@ async fn a_role_makes_its_own_calls_only() {
     for identity in ["admin/a", "tic/b", "operating-agent/h0", "tenant/t", "switch-agent/s"] {
         let refused = write(identity).await;
         assert_eq!(refused.code(), Code::PermissionDenied, "{identity}");
-        assert_eq!(reason_of(&refused).as_deref(), Some("NOT_PERMITTED"));
+        assert!(Reason::NotPermitted.is_of(&refused), "{refused}");
         assert!(refused.message().contains(identity), "{}", refused.message());
     }
     // Let through, to a server that does not have the service.

@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(error.retry_after(), Some(delay));
         let status = Status::from(error);
         assert_eq!((status.code(), status.message()), (Code::ResourceExhausted, "busy"));
-        assert_eq!(reason_of(&status).as_deref(), Some("RATE_LIMITED"));
+        assert!(Reason::RateLimited.is_of(&status), "{status}");
     }
 
     #[test]

@@ -265,9 +265,7 @@ impl Reason {
         let details = ErrorDetails::with_error_info(self.text(), DOMAIN, facts);
         Status::with_error_details(self.code(), cut(&message.into(), MAX_MESSAGE), details)
     }
-}
 
-impl Reason {
     /// As [`Reason::status`], and when to try again, as `google.rpc.RetryInfo`.
     #[must_use]
     pub fn status_after(self, message: impl Into<String>, delay: Duration) -> Status {
@@ -275,6 +273,12 @@ impl Reason {
         let mut details = ErrorDetails::with_error_info(self.text(), DOMAIN, none);
         details.set_retry_info(Some(delay));
         Status::with_error_details(self.code(), cut(&message.into(), MAX_MESSAGE), details)
+    }
+
+    /// True if the status was made here for this reason.
+    #[must_use]
+    pub fn is_of(self, status: &Status) -> bool {
+        reason_of(status).as_deref() == Some(self.text())
     }
 }
 
@@ -352,5 +356,6 @@ mod tests {
     #[test]
     fn a_foreign_status_has_no_reason() {
         assert_eq!(reason_of(&Status::not_found("elsewhere")), None);
+        assert!(!Reason::UnknownGroup.is_of(&Status::not_found("elsewhere")));
     }
 }

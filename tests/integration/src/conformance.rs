@@ -5,7 +5,7 @@
 
 use fabricast_proto::v1;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
-use fabricast_rpc::{Channel, reason_of};
+use fabricast_rpc::{Channel, Reason};
 use tonic::Status;
 
 use crate::wait::{eventually, soon};
@@ -113,7 +113,7 @@ impl Conformance {
         let request = v1::WriteTablesRequest { fence: Some(older), writes };
         let refused = soon(self.agent.clone().write_tables(request)).await;
         let refused = refused.expect_err("an older term");
-        assert_eq!(reason_of(&refused).as_deref(), Some("STALE_FENCE"));
+        assert!(Reason::StaleFence.is_of(&refused), "{refused}");
         assert_eq!(self.table(switch).await, before);
     }
 
@@ -122,7 +122,7 @@ impl Conformance {
         let mut stream = match soon(self.agent.clone().read_counters(all)).await {
             Ok(answer) => answer.into_inner(),
             Err(refused) => {
-                assert_eq!(reason_of(&refused).as_deref(), Some("NO_COUNTERS"));
+                assert!(Reason::NoCounters.is_of(&refused), "{refused}");
                 return;
             }
         };

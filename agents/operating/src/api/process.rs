@@ -10,7 +10,7 @@ use fabricast_groups::record::MemberRecord;
 use fabricast_messages::{MemberId, Mode};
 use fabricast_proto::v1;
 use fabricast_proto::v1::process_service_server::ProcessService;
-use fabricast_rpc::{CallCost, CallMemory, LocalProcess, Reason, reason_of};
+use fabricast_rpc::{CallCost, CallMemory, LocalProcess, Reason};
 use fabricast_telemetry::traces::Origin;
 use fabricast_wire::{decode_name, decode_operation, encode_operation_result};
 use prost::Message as _;
@@ -120,7 +120,7 @@ impl ProcessServer {
         let answer = self.tree_requests.call(&runtime.tasks, group.clone(), asking).await;
         match answer.unwrap_or_else(|| Err(shutting_down())) {
             // The member that asked for all may have left the group meanwhile.
-            Err(status) if reason_of(&status).as_deref() == Some(Reason::NotAMember.text()) => {
+            Err(status) if Reason::NotAMember.is_of(&status) => {
                 let mut tic = runtime.channels.collectives();
                 tic.request_switch_tree(request).await.map(Response::into_inner)
             }
@@ -556,10 +556,9 @@ fn decode_shared(memory: &CallMemory, bytes: &[u8]) -> Result<v1::GroupOperation
         let what = format!("shared_operation: {error}");
         Status::from(SharingError::range_invalid("shared_operation", what))
     };
-    let is_unreadable =
-        |status: &Status| reason_of(status).as_deref() == Some(Reason::RequestUnreadable.text());
     memory.charge_message("fabricast.v1.GroupOperation", bytes).map_err(|status| {
-        if is_unreadable(&status) { refused(status.message()) } else { status }
+        let is_unreadable = Reason::RequestUnreadable.is_of(&status);
+        if is_unreadable { refused(status.message()) } else { status }
     })?;
     v1::GroupOperation::decode(bytes).map_err(|error| refused(&error.to_string()))
 }

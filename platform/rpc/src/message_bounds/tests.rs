@@ -130,8 +130,7 @@ async fn a_message_that_does_not_end_is_given_up_and_silence_between_messages_is
     const WHOLE: &[u8] = &[0, 0, 0, 0, 3, 2, 1, 7];
     for sent in [[&WHOLE[..3], &WHOLE[3..6]], [WHOLE, &WHOLE[..7]]] {
         let refused = body(true, &sent).await.unwrap_err();
-        let reason = crate::reason_of(&refused);
-        assert_eq!(reason.as_deref(), Some("REQUEST_TOO_SLOW"), "{sent:?}");
+        assert!(Reason::RequestTooSlow.is_of(&refused), "{sent:?}: {refused}");
     }
     assert_eq!(body(true, &[]).await.unwrap(), 0);
     assert_eq!(body(true, &[WHOLE, WHOLE]).await.unwrap(), 16);
@@ -144,8 +143,7 @@ async fn a_request_of_one_message_that_does_not_begin_or_end_is_given_up() {
     let parts: [&[&[u8]]; 3] = [&[], &[&WHOLE[..3], &WHOLE[3..6]], &[WHOLE]];
     for sent in parts {
         let refused = body(false, sent).await.unwrap_err();
-        let reason = crate::reason_of(&refused);
-        assert_eq!(reason.as_deref(), Some("REQUEST_TOO_SLOW"), "{sent:?}");
+        assert!(Reason::RequestTooSlow.is_of(&refused), "{sent:?}: {refused}");
     }
 }
 
@@ -269,7 +267,7 @@ fn what_is_no_message_is_refused_before_elements_can_follow() {
     ] {
         for piece in [1, 1_000] {
             let refused = scan(path, &framed(&bytes), piece).unwrap_err();
-            assert_eq!(crate::reason_of(&refused).as_deref(), Some("REQUEST_UNREADABLE"));
+            assert!(Reason::RequestUnreadable.is_of(&refused), "{refused}");
         }
     }
 }
@@ -291,7 +289,7 @@ fn numbers_count_as_many_bytes_as_they_take_once_decoded() {
     let long = framed(&[&[6 << 3 | 2, 4][..], &[0x81, 1, 0x81, 1]].concat());
     assert_eq!(scan(path, &long, 8).unwrap(), 4 * 8);
     let refused = scan(path, &packed(3 << 20), 1 << 16).unwrap_err();
-    assert_eq!(crate::reason_of(&refused).as_deref(), Some("LIMIT_REACHED"));
+    assert!(Reason::LimitReached.is_of(&refused), "{refused}");
     let ports = [&[3 << 3 | 2, 100][..], &[1; 100]].concat();
     let entry = [&[2 << 3 | 2, 102][..], &ports].concat();
     let write = [&[2 << 3 | 2, 104][..], &entry].concat();
@@ -326,7 +324,7 @@ fn more_elements_than_a_call_takes_are_refused_while_they_arrive() {
         let many = empty(1 << 20);
         let begun = &many[..30_000];
         let refused = scan(path, begun, 1 << 10).unwrap_err();
-        assert_eq!(crate::reason_of(&refused).as_deref(), Some("LIMIT_REACHED"), "{path}");
+        assert!(Reason::LimitReached.is_of(&refused), "{path}: {refused}");
     }
 }
 
@@ -353,5 +351,5 @@ fn empty_members_of_groups_take_no_more_than_sixteen_times_their_bytes() {
         assert!(bytes > FREE_BYTES, "{bytes}");
     }
     let refused = scan(path, &group(&[0x12, 0].repeat(1_250_000)), 1 << 16).unwrap_err();
-    assert_eq!(crate::reason_of(&refused).as_deref(), Some("LIMIT_REACHED"));
+    assert!(Reason::LimitReached.is_of(&refused), "{refused}");
 }

@@ -57,7 +57,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let refused = computations.permit().await.expect_err("too many wait");
-        assert_eq!(fabricast_rpc::reason_of(&refused).as_deref(), Some("LIMIT_REACHED"));
+        assert!(Reason::LimitReached.is_of(&refused), "{refused}");
         drop(first);
         assert!(waiting.join_all().await.iter().all(Result::is_ok));
         assert!(computations.permit().await.is_ok());

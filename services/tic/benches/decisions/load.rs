@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use fabricast_proto::v1;
-use fabricast_rpc::{access_table, reason_of};
+use fabricast_rpc::{Reason, access_table};
 use fabricast_topology::Graph;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
@@ -88,7 +88,7 @@ pub(super) fn node_name(node: usize) -> String {
 /// True if a refused call is to be made again: another topology is taking effect, or the caller has
 /// to wait for its share of the processors.
 pub(super) fn comes_again(status: &Status) -> bool {
-    status.code() == Code::Unavailable || reason_of(status).as_deref() == Some("RATE_LIMITED")
+    status.code() == Code::Unavailable || Reason::RateLimited.is_of(status)
 }
 
 /// Makes a call until the TIC takes it, and returns its answer.

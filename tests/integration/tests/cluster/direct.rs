@@ -9,7 +9,7 @@ use fabricast_integration::{Cluster, Layout, eventually, soon};
 use fabricast_messages::{Body, Hello, Part, RosterChange, Source};
 use fabricast_proto::v1;
 use fabricast_proto::v1::process_service_client::ProcessServiceClient;
-use fabricast_rpc::reason_of;
+use fabricast_rpc::{Reason, reason_of};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -194,7 +194,7 @@ async fn a_path_is_opened_once_and_ends_with_a_frame_that_is_not_the_members_own
     let cluster = Cluster::start(layout()).await;
     let mut raw = Raw::attach(&cluster, "raw").await;
     let refused = raw.open("g").await.err().unwrap();
-    assert_eq!(reason_of(&refused).as_deref(), Some("NOT_A_MEMBER"));
+    assert!(Reason::NotAMember.is_of(&refused), "{refused}");
     let foreign = |gn, from_pn| v1::LinkFrame { gn, from_pn, to_pn: 0, ..Default::default() };
     let groups = ["rank", "group", "garbage"];
     for group in groups {
@@ -208,14 +208,14 @@ async fn a_path_is_opened_once_and_ends_with_a_frame_that_is_not_the_members_own
         assert_eq!(path.end_after(frame).await, "FRAME_INVALID", "{group}");
         // Frames that it had sent by then bear numbers that a new endpoint would use again.
         let refused = raw.open(group).await.err().unwrap();
-        assert_eq!(reason_of(&refused).as_deref(), Some("SEAT_TAKEN"));
+        assert!(Reason::TakesPartAlready.is_of(&refused), "{refused}");
         let first = v1::TakePartRequest {
             session: raw.session,
             group: group.to_owned(),
             ..Default::default()
         };
         let refused = raw.calls.take_part(tokio_stream::once(first)).await.unwrap_err();
-        assert_eq!(reason_of(&refused).as_deref(), Some("SEAT_TAKEN"));
+        assert!(Reason::TakesPartAlready.is_of(&refused), "{refused}");
     }
 }
 

@@ -3,7 +3,7 @@
 use fabricast_integration::{Client, Cluster, Layout, eventually};
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
-use fabricast_rpc::reason_of;
+use fabricast_rpc::Reason;
 
 fn request(failed: Kind, links_of: &str) -> v1::PlanFaultsRequest {
     let failed = vec![v1::Element { kind: Some(failed) }];
@@ -101,12 +101,12 @@ async fn previews_of_nothing_and_of_unknown_parts_are_refused() {
     let cluster = Cluster::start(Layout::leaf_spine()).await;
     let mut router = cluster.client.router();
     let nothing = router.plan_faults(v1::PlanFaultsRequest::default()).await.unwrap_err();
-    assert_eq!(reason_of(&nothing).as_deref(), Some("FIELD_MISSING"));
+    assert!(Reason::FieldMissing.is_of(&nothing), "{nothing}");
     let unknown = request(Kind::SwitchName("no such switch".to_owned()), "");
     let unknown = router.plan_faults(unknown).await.unwrap_err();
-    assert_eq!(reason_of(&unknown).as_deref(), Some("UNKNOWN_ELEMENT"));
+    assert!(Reason::UnknownElement.is_of(&unknown), "{unknown}");
     let mut many = request(Kind::SwitchName("no such switch".to_owned()), "");
     many.healed = vec![many.failed[0].clone(); 1000];
     let many = router.plan_faults(many).await.unwrap_err();
-    assert_eq!(reason_of(&many).as_deref(), Some("LIMIT_REACHED"));
+    assert!(Reason::LimitReached.is_of(&many), "{many}");
 }

@@ -2,7 +2,7 @@
 
 use fabricast_integration::{Cluster, Layout, Traffic};
 use fabricast_proto::v1;
-use fabricast_rpc::reason_of;
+use fabricast_rpc::Reason;
 use fabricast_topology::{Faults, Mgid, TableKind};
 use tonic::Code;
 
@@ -73,7 +73,7 @@ async fn plans_that_cannot_be_made_are_refused() {
     cluster.client.settled().await; // the other route service is at work
     let mut router = cluster.client.router();
     let refused = router.plan_rebalance(v1::PlanRebalanceRequest::default()).await.unwrap_err();
-    assert_eq!(reason_of(&refused).as_deref(), Some("NO_HOMES"));
+    assert!(Reason::NoHomes.is_of(&refused), "{refused}");
     assert_eq!(refused.code(), Code::FailedPrecondition);
     assert_eq!(refused.message(), "mr4lms chooses trees itself, whatever home a group has");
 }

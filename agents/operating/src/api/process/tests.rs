@@ -143,11 +143,11 @@ async fn every_call_that_names_a_group_of_another_tenant_is_refused() {
     }
     let own = v1::ListMembersRequest { session, group: "acme/g".to_owned() };
     let refused = served.calls().list_members(own).await.unwrap_err();
-    assert_eq!(reason_of(&refused).as_deref(), Some("NOT_A_MEMBER"));
+    assert!(Reason::NotAMember.is_of(&refused), "{refused}");
     let group = "acme/g".to_owned();
     let own = v1::ProcessServiceRequestSwitchTreeRequest { session, group };
     let refused = served.calls().request_switch_tree(own).await.unwrap_err();
-    assert_eq!(reason_of(&refused).as_deref(), Some("NOT_A_MEMBER"));
+    assert!(Reason::NotAMember.is_of(&refused), "{refused}");
 }
 
 #[tokio::test]
@@ -191,9 +191,9 @@ fn an_operation_in_shared_memory_is_bounded_as_one_in_a_request() {
     // Two bytes each, and 32 in memory.
     let parts = [7 << 3 | 2, 0].repeat(2 << 20);
     let refused = decode_shared(&memory, &parts).unwrap_err();
-    assert_eq!(reason_of(&refused).as_deref(), Some("LIMIT_REACHED"));
+    assert!(Reason::LimitReached.is_of(&refused), "{refused}");
     let refused = decode_shared(&memory, &[0; 9]).unwrap_err();
-    assert_eq!(reason_of(&refused).as_deref(), Some("RANGE_INVALID"));
+    assert!(Reason::RangeInvalid.is_of(&refused), "{refused}");
 }
 
 fn named(served: &Served, name: &str) -> ProcessId {
