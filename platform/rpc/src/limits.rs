@@ -150,7 +150,8 @@ impl Client {
         }
     }
 
-    /// Its role, as metrics name it.
+    /// Its role, as metrics name it: that of its certificate, `process` for the processes of a user
+    /// at a socket, and `anyone` for others.
     pub(crate) fn role(&self) -> &'static str {
         match self {
             Self::Named(identities) => identities.first().map_or("anyone", |one| one.role.word()),
