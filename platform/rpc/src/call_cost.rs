@@ -39,7 +39,8 @@ pub(crate) const LONG_MESSAGE: usize = 128 << 10;
 /// A poll is logged that keeps a worker for longer.
 const LONG_POLL: Duration = Duration::from_millis(20);
 
-type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+/// A boxed future; that of tonic always gives a `Result`.
+pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 tokio::task_local! {
     static CURRENT: CallCost;

@@ -26,7 +26,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::Bytes;
 
-use crate::call_cost::{CallCost, CallWork, LONG_MESSAGE, Turn};
+use crate::call_cost::{BoxFuture, CallCost, CallWork, LONG_MESSAGE, Turn};
 use crate::middleware::{InnerService, Middleware};
 use crate::request_bytes::{MESSAGE_TIMEOUT, RequestBytes};
 use fabricast_status::Reason;
@@ -116,16 +116,14 @@ struct BoundedBody {
     /// The end of a long message, which waits to be decoded.
     end: Option<MessageEnd>,
     /// Waits at the end of a request until its client has room for the answer.
-    room: Option<RoomWait>,
+    room: Option<BoxFuture<Result<(), Status>>>,
 }
-
-type RoomWait = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;
 
 /// The last frame of a long message.
 struct MessageEnd {
     frame: Frame<Bytes>,
     /// The turn of the client in which the message is decoded; `None` once it has begun.
-    turn: Option<Pin<Box<dyn Future<Output = Turn> + Send>>>,
+    turn: Option<BoxFuture<Turn>>,
 }
 
 impl BoundedBody {
@@ -161,8 +159,7 @@ impl BoundedBody {
             return Ok(Some(frame));
         }
         let cost = work.cost.clone();
-        let turn: Pin<Box<dyn Future<Output = Turn> + Send>> =
-            Box::pin(async move { cost.turn().await });
+        let turn: BoxFuture<Turn> = Box::pin(async move { cost.turn().await });
         self.end = Some(MessageEnd { frame, turn: Some(turn) });
         Ok(None)
     }
