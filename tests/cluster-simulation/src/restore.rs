@@ -46,11 +46,8 @@ pub fn restore(lost: u64, copied: Copied) -> Result<Duration, String> {
     let (own, time) = (Arc::clone(&orders), Arc::clone(&taken));
     let (store, empty) = (cluster.store.link(), SharedStore::new(Arc::new(cluster.clock.clone())));
     sim.client(PROGRAMS, async move {
-        let source = match copied {
-            Copied::All => store.clone(),
-            Copied::AllButRouteTerm => empty.link(),
-        };
-        *time.lock() = check(Stores { store, source }, own, lost).await?;
+        let without_term = (copied == Copied::AllButRouteTerm).then(|| empty.link());
+        *time.lock() = check(Stores { store, without_term }, own, lost).await?;
         Ok(())
     });
     loop {
@@ -71,13 +68,13 @@ pub fn restore(lost: u64, copied: Copied) -> Result<Duration, String> {
 struct Stores {
     /// The one that the TICs share.
     store: StoreLink,
-    /// The one that is copied: the same, or another that gets all of its records but the term of
-    /// route services.
-    source: StoreLink,
+    /// An empty one that gets all of its records but the term of route services, and is copied
+    /// instead.
+    without_term: Option<StoreLink>,
 }
 
 async fn check(stores: Stores, orders: Orders, lost: u64) -> Result<Duration, String> {
-    let Stores { store, source } = stores;
+    let Stores { store, without_term } = stores;
     let now = || turmoil::sim_elapsed().unwrap_or_default();
     let (checker, history) = (Checker::new(), History::default());
     let nodes = checker.started().await.map_err(|error| format!("at the start: {error}"))?;
@@ -89,10 +86,16 @@ async fn check(stores: Stores, orders: Orders, lost: u64) -> Result<Duration, St
     };
     agreed("before the copy").await?;
     let failed = |error: backup::BackupError| format!("{error:?}");
-    fill(&source, &store).await?;
     let shared: Arc<dyn Store> = Arc::new(store.clone());
+    let source: Arc<dyn Store> = match without_term {
+        Some(without_term) => {
+            copy_all_but_term(&store, &without_term).await?;
+            Arc::new(without_term)
+        }
+        None => Arc::clone(&shared),
+    };
     let mut copy = Vec::new();
-    backup::export(Arc::new(source), &mut copy).await.map_err(failed)?;
+    backup::export(source, &mut copy).await.map_err(failed)?;
 
     set_tics_running(&orders, false).await;
     advance(&store, lost).await?;
@@ -114,18 +117,13 @@ async fn set_tics_running(orders: &Orders, starts: bool) {
     sleep(TICK * 4).await;
 }
 
-/// Gives an empty store the records of another, but for the term of route services. A store with
-/// records stays as it is.
-async fn fill(empty: &StoreLink, store: &StoreLink) -> Result<(), String> {
-    let failed = |error: fabricast_store::StoreError| error.to_string();
-    if !empty.range(b"tic/").await.map_err(failed)?.entries.is_empty() {
-        return Ok(());
-    }
-    let records = store.range(b"tic/").await.map_err(failed)?.entries;
+/// Copies the records of a store into another, but for the term of route services.
+async fn copy_all_but_term(from: &StoreLink, into: &StoreLink) -> Result<(), String> {
+    let records = from.range(b"tic/").await.map_err(|error| error.to_string())?.entries;
     let records = records.into_iter().filter(|entry| entry.key != b"tic/route_term");
-    for some in records.collect::<Vec<_>>().chunks(empty.limits().txn_ops / 2) {
+    for some in records.collect::<Vec<_>>().chunks(into.limits().txn_ops / 2) {
         let put = |txn: Txn, entry: &KeyValue| txn.put(entry.key.clone(), entry.value.clone());
-        commit(empty, some.iter().fold(Txn::new(), put)).await?;
+        commit(into, some.iter().fold(Txn::new(), put)).await?;
     }
     Ok(())
 }

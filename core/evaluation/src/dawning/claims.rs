@@ -201,7 +201,7 @@ const fn hlse_reason(pattern: UnicastPattern) -> &'static str {
 }
 
 /// Names the parameter that was chosen for a row, if the hardware is ours.
-fn fit(row: Comparison, parameter: &str, is_fitted: bool) -> Comparison {
+fn name_fitted(row: Comparison, parameter: &str, is_fitted: bool) -> Comparison {
     if is_fitted { row.fitted(parameter) } else { row }
 }
 
@@ -223,7 +223,7 @@ fn each_pattern(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
                 .printed("x", 2)
                 .higher_is_better()
                 .within(Tolerance::Units(0.05));
-            fit(row, BUFFERS, is_fitted).because(format!(
+            name_fitted(row, BUFFERS, is_fitted).because(format!(
                 "over {name} cyclic takes {of_cyclic:.0} us, the load-balanced policies {least:.0} to {most:.0} us, \
                  HLSE {of_hlse:.0} us"
             ))
@@ -237,7 +237,7 @@ fn each_pattern(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
         };
         let row = Comparison::new(what, FIGURE_8, published, hlse);
         let row = row.printed(" us", 0).within(Tolerance::Percent(10.0));
-        claims.push(fit(row, BUFFERS, is_fitted).because(hlse_reason(pattern)));
+        claims.push(name_fitted(row, BUFFERS, is_fitted).because(hlse_reason(pattern)));
     }
     claims
 }
@@ -249,7 +249,7 @@ fn over_patterns(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
         let what = "broadcast over hot-region, cyclic";
         let row = Comparison::new(what, FIGURE_8, Published::number("500 us", 500.0), ours);
         let row = row.printed(" us", 0).within(Tolerance::Percent(20.0));
-        fit(row, BUFFERS, is_fitted)
+        name_fitted(row, BUFFERS, is_fitted)
             .because("few broadcasts find the hot region's queues as long as the others do")
     }));
     let patterns: Vec<UnicastPattern> = UnicastPattern::ALL
@@ -267,7 +267,7 @@ fn over_patterns(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
         let what = "cyclic over the best load-balanced policy, most of the patterns";
         let row = Comparison::new(what, FIGURE_8, Published::number("up to 1.9x", 1.9), ours);
         let row = row.printed("x", 2).higher_is_better().within(Tolerance::Percent(10.0));
-        fit(row, "registers read every 300 us", is_fitted)
+        name_fitted(row, "registers read every 300 us", is_fitted)
             .because("readings of another age give other factors, see `stale`")
     }));
     let hlse = |all: &[Broadcasts], pattern| {
@@ -278,7 +278,7 @@ fn over_patterns(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
         let what = "best load-balanced policy over HLSE, most of the patterns";
         let row = Comparison::new(what, FIGURE_8, Published::number("almost 3x", 3.0), ours);
         let row = row.printed("x", 2).higher_is_better().within(Tolerance::Percent(20.0));
-        fit(row, "readings and buffers together", is_fitted)
+        name_fitted(row, "readings and buffers together", is_fitted)
             .because("HLSE gains where readings are old and queues long; the paper gives neither")
     }));
     if patterns.len() == UnicastPattern::ALL.len() {
@@ -303,7 +303,7 @@ fn orders(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
         let published = Published::at_least("hot-region is its highest", 1.0);
         let row = Comparison::new(what, FIGURE_8, published, ours);
         let row = row.printed("x", 2).higher_is_better().within(Tolerance::Units(0.05));
-        fit(row, "buffers of a multicast and a unicast packet", is_fitted)
+        name_fitted(row, "buffers of a multicast and a unicast packet", is_fitted)
             .because("with buffers of one packet uniform unicast takes longer, see the sweep")
     }));
     let shares = RootPolicy::ALL.into_iter().filter_map(|policy| {
@@ -314,7 +314,7 @@ fn orders(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
         let what = "sphere over the shortest other pattern, most of the policies";
         let published = Published::at_most("sphere is lowest", 1.0);
         let row = Comparison::new(what, FIGURE_8, published, ours).printed("x", 2);
-        fit(row.within(Tolerance::Units(0.05)), BUFFERS, is_fitted).because(
+        name_fitted(row.within(Tolerance::Units(0.05)), BUFFERS, is_fitted).because(
             "half of sphere's unicast stays in its midplane and loads the leaf switches more; with 1 KiB, where roots \
              hold broadcasts up, sphere is lowest, see the sweep",
         )

@@ -28,7 +28,7 @@ fn percent(what: String, published: f64, ours: Sample) -> Comparison {
 }
 
 /// Names the parameter that was fitted by this row, or by another one.
-fn fit(row: Comparison, parameter: &str, by_this: bool) -> Comparison {
+fn name_fitted(row: Comparison, parameter: &str, by_this: bool) -> Comparison {
     if by_this { row.fitted(parameter) } else { row.note(format!("input fitted: {parameter}")) }
 }
 
@@ -59,7 +59,7 @@ fn followed(found: &Found) -> Vec<Claim> {
             than.name()
         );
         let row = percent(what, published, Sample::from(ours));
-        Some(fit(row, HELD, fitted).because(reason))
+        Some(name_fitted(row, HELD, fitted).because(reason))
     });
     each.collect()
 }
@@ -92,7 +92,7 @@ fn simulated(found: &Found) -> Vec<Claim> {
             than.name()
         );
         let row = percent(what, published, ours.into());
-        Some(fit(row, RATE, fitted).because(reason))
+        Some(name_fitted(row, RATE, fitted).because(reason))
     });
     let mut claims: Vec<Claim> = each.collect();
     let what = "hierarchical lower than 32-nomial with noise, 64 processes, simulated with a fifth of our own links left";
@@ -114,7 +114,7 @@ fn growth(found: &Found) -> Vec<Claim> {
         let published = Published::at_least("more", 1.01);
         let row = Comparison::new(what, "aggregation trees §6.1.2, figure 15", published, ours);
         let row = row.printed("x", 2).higher_is_better();
-        fit(row, RATE, false).because(reason)
+        name_fitted(row, RATE, false).because(reason)
     };
     vec![
         row(

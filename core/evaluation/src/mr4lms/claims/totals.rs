@@ -15,7 +15,7 @@ pub(super) fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
     claims.extend(merging(outcomes));
     claims.extend(of_a_color(outcomes));
     claims.extend(torus(outcomes));
-    claims.extend(fit(outcomes));
+    claims.extend(unfitting(outcomes));
     if is_whole(outcomes) {
         claims.extend(colors(outcomes));
         claims.extend(unmerged(outcomes));
@@ -59,7 +59,7 @@ fn colors(outcomes: &[Outcome]) -> Vec<Claim> {
 }
 
 /// "On fat trees patterns that do not fit need not many colors more."
-fn fit(outcomes: &[Outcome]) -> Option<Claim> {
+fn unfitting(outcomes: &[Outcome]) -> Option<Claim> {
     let of = |shape: PatternShape| {
         let is_it = |one: &&Outcome| (one.fabric.preset, one.pattern.shape) == ("bluelight", shape);
         outcomes.iter().find(is_it).map(|one| one.sample(COLORS))
