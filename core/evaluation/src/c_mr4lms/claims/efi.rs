@@ -110,7 +110,8 @@ fn random(found: &Found<'_>, variant: Variant) -> impl Iterator<Item = Claim> {
     one.into_iter().chain(four)
 }
 
-/// "Max EFI of random groups is 69", said of one process on an endpoint; and the same with four.
+/// "The max EFI is 69, still acceptable", of random groups with one process on an endpoint: at most
+/// that is as good. The same bound with four.
 fn random_most(found: &Found<'_>, variant: Variant) -> Vec<Claim> {
     let label = variant.label();
     let most = |at: usize, variant| found.extreme(RANDOM[at], variant, MAX_EFI, f64::max);
