@@ -77,10 +77,18 @@ struct Bundle {
     draft: tempfile::TempDir,
     place: PathBuf,
     summary: Summary,
-    /// A route service has answered.
-    has_router: bool,
-    /// A route service has listed its drifts.
-    has_drifts: bool,
+    route_services: RouteServices,
+}
+
+/// The route services that were asked, together.
+#[derive(PartialEq, Eq)]
+enum RouteServices {
+    /// None has answered.
+    Silent,
+    /// Some have answered, and none has listed its drifts.
+    Inactive,
+    /// One has listed its drifts.
+    Compared,
 }
 
 /// Result of the command: counts and problems.
@@ -104,7 +112,7 @@ impl Bundle {
             .tempdir_in(beside.unwrap_or_else(|| Path::new(".")));
         let draft = draft.with_context(|| format!("write '{}'", place.display()))?;
         let summary = Summary { folder: place.display().to_string(), ..Summary::default() };
-        Ok(Self { draft, place, summary, has_router: false, has_drifts: false })
+        Ok(Self { draft, place, summary, route_services: RouteServices::Silent })
     }
 
     /// Queries the servers named, and those that they name.
@@ -145,11 +153,11 @@ impl Bundle {
         if self.summary.servers == 0 {
             return Err(Failure::unreachable(self.summary.problems.join("; ")));
         }
-        self.has_router = !routers.is_empty();
-        if !self.has_router {
+        if routers.is_empty() {
             let why = "none answers, so the tables were compared by none";
             self.problem(&remote.addresses().join(","), "route services", why);
-        } else if !self.has_drifts {
+        } else if self.route_services != RouteServices::Compared {
+            self.route_services = RouteServices::Inactive;
             let why = "no active one was found, so the tables were compared by none";
             self.problem(&routers.join(","), "route services", why);
         }
@@ -198,7 +206,9 @@ impl Bundle {
             return Ok(Some(status.active_address).filter(|active| !active.is_empty()));
         }
         let drifts = client.list_table_drifts(v1::ListTableDriftsRequest {}).await;
-        self.has_drifts |= self.keep("table-drifts", address, drifts)?.is_some();
+        if self.keep("table-drifts", address, drifts)?.is_some() {
+            self.route_services = RouteServices::Compared;
+        }
         match recording(client).await {
             Ok(file) => self.write(address, "route-service.recording", &file)?,
             Err(error) => self.problem(address, "recording", error.message()),
@@ -311,7 +321,7 @@ impl Bundle {
     /// Files that cannot be written, or [`Failure::No`] if only standbys of the route service
     /// answered: that there are no drifts in the bundle says nothing then.
     fn end(self, format: Format) -> Result<(), Failure> {
-        let Self { draft, place, summary, has_router, has_drifts } = self;
+        let Self { draft, place, summary, route_services } = self;
         let named = || format!("write '{}'", place.display());
         let about = serde_json::to_string_pretty(&summary)?;
         std::fs::write(draft.path().join("summary.json"), about).with_context(named)?;
@@ -323,7 +333,7 @@ impl Bundle {
                 problems.iter().map(|problem| format!("\n{problem}")).collect();
             format!("{folder}: {files} files of {servers} servers{}", lines.concat())
         })?;
-        if has_router && !has_drifts {
+        if route_services == RouteServices::Inactive {
             return Err(Failure::No("no active route service has compared the tables".to_owned()));
         }
         Ok(())
