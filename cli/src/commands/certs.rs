@@ -1,13 +1,13 @@
 //! An authority for clusters that have none, and the certificates it makes.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, Subcommand, value_parser};
-use fabricast_rpc::{Authority, CertificateFiles, Credentials, Identity, Role, identity_name};
+use fabricast_rpc::{
+    Authority, CertificateFiles, Credentials, Identity, Role, identity_name, write_whole,
+};
 use serde::Serialize;
 use time::{Duration, OffsetDateTime};
 
@@ -120,15 +120,11 @@ fn issue(args: &IssueArgs, from: OffsetDateTime, format: Format) -> Result<(), F
         return Err(failure.hint("give the names and addresses that others call it by"));
     }
     let authority = load(&args.authority)?;
-    let believed = authority.credentials().certificate.clone();
     let days = Duration::days(i64::from(args.days)) + CLOCK_SKEW;
     let own = authority.issue(&identities, &args.hosts, from, days).context("--host")?;
     fs::create_dir_all(&args.out).with_context(|| named(&args.out))?;
     let files = CertificateFiles::in_folder(&args.out);
-    // A process that looks in between finds a pair that does not fit, and keeps the old one.
-    write(&files.key, &own.key, 0o600)?;
-    write(&files.certificate, &own.certificate, 0o644)?;
-    write(&files.authority, &believed, 0o644)?;
+    files.write(&authority, &own).with_context(|| named(&args.out))?;
     let revoked = args.authority.join("ca.crl");
     if revoked.exists() {
         write(&files.revocations(), &read(&revoked)?, 0o644)?;
@@ -159,20 +155,8 @@ fn identity(text: &str) -> Result<Identity, Failure> {
     })
 }
 
-/// Writes a file as a whole: a reader finds the old or the new text.
 fn write(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
-    let fresh = path.with_added_extension("unfinished");
-    // One that an earlier run has left would keep its mode.
-    let _ = fs::remove_file(&fresh);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(&fresh)
-        .with_context(|| named(&fresh))?;
-    file.write_all(text.as_bytes()).with_context(|| named(&fresh))?;
-    file.sync_all().with_context(|| named(&fresh))?;
-    Ok(fs::rename(&fresh, path).with_context(|| named(path))?)
+    Ok(write_whole(path, text, mode).with_context(|| named(path))?)
 }
 
 fn named(path: &Path) -> String {

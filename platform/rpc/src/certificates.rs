@@ -1,7 +1,8 @@
 //! Files with certificates, which are read again when they change.
 
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -15,6 +16,7 @@ use rustls::server::VerifierBuilderError;
 use thiserror::Error;
 use tracing::{info, warn};
 
+use crate::authority::{Authority, Credentials};
 use crate::identity::{NamelessError, certificate_expiry};
 
 /// Least interval between two checks of the files. It is shorter than that between two looks at a
@@ -51,6 +53,37 @@ impl CertificateFiles {
     pub fn revocations(&self) -> PathBuf {
         self.authority.with_extension("crl")
     }
+
+    /// Writes the files. A process that looks in between finds a pair that does not fit, and keeps
+    /// the old one.
+    ///
+    /// - `trusted`: the authority of the other ends.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be written.
+    pub fn write(&self, trusted: &Authority, own: &Credentials) -> io::Result<()> {
+        write_whole(&self.key, &own.key, 0o600)?;
+        write_whole(&self.certificate, &own.certificate, 0o644)?;
+        write_whole(&self.authority, &trusted.credentials().certificate, 0o644)
+    }
+}
+
+/// Writes a file as a whole: whoever reads it finds the old or the new text.
+///
+/// - `mode`: permissions of the file.
+///
+/// # Errors
+///
+/// The file cannot be written.
+pub fn write_whole(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let fresh = path.with_added_extension("unfinished");
+    // One that an earlier run has left would keep its mode.
+    let _ = fs::remove_file(&fresh);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&fresh)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&fresh, path)
 }
 
 /// Reason why certificates cannot be used.

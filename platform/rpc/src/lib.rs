@@ -60,7 +60,7 @@ pub use authority::{Authority, AuthorityError, Credentials};
 pub use browser_tls::BrowserTls;
 pub use call_cost::{CallCost, Turn, measured};
 pub use call_memory::CallMemory;
-pub use certificates::{CertificateFiles, SecurityError};
+pub use certificates::{CertificateFiles, SecurityError, write_whole};
 pub use channel::Channel;
 pub use client::{Backoff, Peer, PeerError, is_of_this_machine, request_id};
 pub use external_tls::{ExternalTls, MonitoredStream};

@@ -230,13 +230,7 @@ mod tests {
     fn verifiers(trusted: &Authority, list: Option<&str>, host: &'static str) -> [Verifier; 2] {
         let (folder, own) = (TempDir::new().unwrap(), issue(trusted, DAY * 2));
         let files = CertificateFiles::in_folder(folder.path());
-        for (path, text) in [
-            (&files.authority, &trusted.credentials().certificate),
-            (&files.certificate, &own.certificate),
-            (&files.key, &own.key),
-        ] {
-            std::fs::write(path, text).unwrap();
-        }
+        files.write(trusted, &own).unwrap();
         if let Some(list) = list {
             std::fs::write(files.revocations(), list).unwrap();
         }

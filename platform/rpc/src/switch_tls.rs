@@ -241,9 +241,7 @@ mod tests {
     fn party(trusted: &Authority, own: &Credentials) -> (SwitchTls, TempDir) {
         let folder = TempDir::new().unwrap();
         let files = CertificateFiles::in_folder(folder.path());
-        std::fs::write(&files.authority, &trusted.credentials().certificate).unwrap();
-        std::fs::write(&files.certificate, &own.certificate).unwrap();
-        std::fs::write(&files.key, &own.key).unwrap();
+        files.write(trusted, own).unwrap();
         (SwitchTls::new(folder.path()).unwrap(), folder)
     }
 

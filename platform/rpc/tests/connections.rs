@@ -77,13 +77,7 @@ fn certificates(folder: &Path) -> CertificateFiles {
     let hosts = ["127.0.0.1".to_owned()];
     let own = authority.issue(&["tic/a".parse().unwrap()], &hosts, from, DAY * 2).unwrap();
     let files = CertificateFiles::in_folder(folder);
-    for (path, text) in [
-        (&files.authority, &authority.credentials().certificate),
-        (&files.certificate, &own.certificate),
-        (&files.key, &own.key),
-    ] {
-        std::fs::write(path, text).unwrap();
-    }
+    files.write(&authority, &own).unwrap();
     files
 }
 

@@ -54,28 +54,15 @@ fn issue_until(
     authority.issue(&identities, &hosts, from, lifetime).expect("a certificate")
 }
 
-/// Writes what a process needs into a folder, each file in one step as a careful administrator
-/// does.
+/// Writes what a process needs into a folder.
 fn write(folder: &Path, authority: &Authority, own: &Credentials) -> CertificateFiles {
     let files = CertificateFiles {
         authority: folder.join("ca.pem"),
         certificate: folder.join("cert.pem"),
         key: folder.join("key.pem"),
     };
-    write_to(&files, authority, own);
+    files.write(authority, own).expect("room");
     files
-}
-
-fn write_to(files: &CertificateFiles, authority: &Authority, own: &Credentials) {
-    for (path, text) in [
-        (&files.authority, &authority.credentials().certificate),
-        (&files.certificate, &own.certificate),
-        (&files.key, &own.key),
-    ] {
-        let fresh = path.with_extension("new");
-        std::fs::write(&fresh, text).expect("room");
-        std::fs::rename(&fresh, path).expect("room");
-    }
 }
 
 fn security(authority: &Authority, own: &Credentials) -> Security {
@@ -332,7 +319,7 @@ async fn a_connection_to_another_program_ends_when_its_certificate_is_revoked() 
     let stolen = issue(&ours, "tic/a", &["127.0.0.1"]);
     let server = serve(security(&ours, &stolen));
     let files = CertificateFiles::in_folder(folder.path());
-    write_to(&files, &ours, &issue(&ours, "tic/b", &[]));
+    files.write(&ours, &issue(&ours, "tic/b", &[])).unwrap();
     let servers = ExternalTls::new(folder.path()).unwrap();
     let address = server.address.to_string();
     let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
@@ -373,7 +360,7 @@ async fn handshake_kind(tls: &BrowserTls, client: &TlsConnector) -> Option<Hands
 async fn a_browser_shows_its_certificate_with_every_connection() {
     let (ours, folder) = (authority(), TempDir::new().unwrap());
     let files = CertificateFiles::in_folder(folder.path());
-    write_to(&files, &ours, &issue(&ours, "tic/a", &["127.0.0.1"]));
+    files.write(&ours, &issue(&ours, "tic/a", &["127.0.0.1"])).unwrap();
     let tls = BrowserTls::new(folder.path()).unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(&files.authority).unwrap()).unwrap();

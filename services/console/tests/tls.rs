@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fabricast_console::{App, Settings};
-use fabricast_rpc::{Authority, BrowserTls, Security};
+use fabricast_rpc::{Authority, BrowserTls, CertificateFiles, Security};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -23,9 +23,7 @@ fn issue(authority: &Authority, folder: &Path, identity: &str) {
     let identities = [identity.parse().unwrap()];
     let own = authority.issue(&identities, &hosts, now, Duration::days(1)).unwrap();
     std::fs::create_dir_all(folder).unwrap();
-    std::fs::write(folder.join("tls.crt"), own.certificate).unwrap();
-    std::fs::write(folder.join("tls.key"), own.key).unwrap();
-    std::fs::write(folder.join("ca.crt"), &authority.credentials().certificate).unwrap();
+    CertificateFiles::in_folder(folder).write(authority, &own).unwrap();
 }
 
 /// A console with TLS, and certificates of viewers.

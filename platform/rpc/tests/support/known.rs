@@ -13,12 +13,6 @@ pub(crate) fn known(authority: &Authority, identity: &str) -> Security {
     let own = authority.issue(&[identity.parse().unwrap()], &hosts, from, DAY * 2).unwrap();
     let folder = TempDir::new().unwrap();
     let files = CertificateFiles::in_folder(folder.path());
-    for (path, text) in [
-        (&files.authority, &authority.credentials().certificate),
-        (&files.certificate, &own.certificate),
-        (&files.key, &own.key),
-    ] {
-        std::fs::write(path, text).unwrap();
-    }
+    files.write(authority, &own).unwrap();
     Security::mutual(files).unwrap()
 }

@@ -20,14 +20,7 @@ fn authority() -> Authority {
 fn write(folder: &Path, authority: &Authority, believed: &Authority) {
     let from = OffsetDateTime::now_utc() - DAY;
     let own = authority.issue(&[], &["127.0.0.1".to_owned()], from, DAY * 2).unwrap();
-    let files = CertificateFiles::in_folder(folder);
-    for (path, text) in [
-        (&files.authority, &believed.credentials().certificate),
-        (&files.certificate, &own.certificate),
-        (&files.key, &own.key),
-    ] {
-        std::fs::write(path, text).unwrap();
-    }
+    CertificateFiles::in_folder(folder).write(believed, &own).unwrap();
 }
 
 fn folder(authority: &Authority, believed: &Authority) -> TempDir {

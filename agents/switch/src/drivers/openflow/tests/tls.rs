@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use fabricast_rpc::Authority;
+use fabricast_rpc::{Authority, CertificateFiles};
 use tempfile::TempDir;
 use time::OffsetDateTime;
 
@@ -20,13 +20,7 @@ fn certificates(issuer: &Authority, trusted: &Authority) -> TempDir {
     let names = ["leaf".to_owned()];
     let own = issuer.issue(&[], &names, begin, time::Duration::days(1)).unwrap();
     let folder = TempDir::new().unwrap();
-    for (file, text) in [
-        ("ca.crt", &trusted.credentials().certificate),
-        ("tls.crt", &own.certificate),
-        ("tls.key", &own.key),
-    ] {
-        std::fs::write(folder.path().join(file), text).unwrap();
-    }
+    CertificateFiles::in_folder(folder.path()).write(trusted, &own).unwrap();
     folder
 }
 
