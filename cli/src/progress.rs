@@ -1,6 +1,6 @@
 //! Progress bars for long work, only if standard error is a terminal.
 
-use std::io::{IsTerminal, Read};
+use std::io::{IsTerminal, Read, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -72,6 +72,11 @@ impl Progress {
     /// Counts the bytes of a reader as they are read.
     pub(crate) fn counted<R: Read>(self, reader: R) -> impl Read + use<R> {
         self.bar.wrap_read(reader)
+    }
+
+    /// Counts the bytes of a writer as they are written.
+    pub(crate) fn counted_writes<W: Write>(self, writer: W) -> impl Write + use<W> {
+        self.bar.wrap_write(writer)
     }
 
     /// Shows how many steps are done and what comes next.

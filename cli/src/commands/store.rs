@@ -146,11 +146,13 @@ async fn export_store(
     store: &StoreLocation,
     file: impl FnOnce() -> anyhow::Result<File>,
 ) -> Result<(), Failure> {
+    let progress = Progress::of_bytes("copying", None);
     let opened = backup::open_existing(store).await;
     let opened = opened.with_context(|| format!("store {store}"))?;
-    let mut file = BufWriter::new(file()?);
-    backup::export(opened, &mut file).await.with_context(|| format!("store {store}"))?;
-    Ok(file.get_ref().sync_all().context("output file")?)
+    let file = file()?;
+    let mut counted = BufWriter::new(progress.counted_writes(&file));
+    backup::export(opened, &mut counted).await.with_context(|| format!("store {store}"))?;
+    Ok(file.sync_all().context("output file")?)
 }
 
 /// Writes the records of a running control plane.

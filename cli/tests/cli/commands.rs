@@ -309,7 +309,9 @@ fn long_work_shows_its_progress_on_terminals_only() {
     for (words, title) in [
         ("collective plan --topology t.toml --groups groups", "planning"),
         ("route plan --topology t.toml --groups groups", "planning"),
+        ("route explain g --topology t.toml --groups groups", "planning"),
         ("store check groups", "reading"),
+        ("store export --store missing.redb --out copy", "copying"),
     ] {
         let shown = on_terminal(&sandbox, words, "");
         assert!(shown.contains(title), "{words}: {shown:?}");

@@ -16,6 +16,7 @@ use crate::args::{
 use crate::failure::Failure;
 use crate::output::{self, Rows};
 use crate::plan_input::PlanInput;
+use crate::progress::Progress;
 
 /// Explanation of one group.
 #[derive(Debug, Serialize)]
@@ -139,6 +140,7 @@ pub(crate) struct ExplainArgs {
 ///
 /// See [`Failure`]; exit 1 if there is no such group.
 pub(super) fn run(topology: &str, args: &ExplainArgs, format: Format) -> Result<(), Failure> {
+    let progress = Progress::of_time("planning");
     let (input, engine_reasons) = read(topology, args)?;
     let scenario = input.scenario();
     let now = scenario.route(args.colors).map_err(|error| input.failure(error))?;
@@ -169,6 +171,7 @@ pub(super) fn run(topology: &str, args: &ExplainArgs, format: Format) -> Result<
         route: explanation.route.as_ref().map(|route| known.route(&explanation, route)),
         with_one_entry_more: more,
     };
+    progress.finish();
     output::print(format, &answer, text)
 }
 
