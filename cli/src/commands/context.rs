@@ -149,6 +149,6 @@ fn list(contexts: &Contexts, format: Format) -> Result<(), Failure> {
                 },
             ]);
         }
-        if listed.is_empty() { "no contexts".to_owned() } else { rows.to_string() }
+        rows.to_string()
     })
 }

@@ -119,9 +119,6 @@ pub(super) fn name(link: &v1::DrainedLink) -> String {
 }
 
 fn list_text(links: &[v1::DrainedLink]) -> String {
-    if links.is_empty() {
-        return "no link is drained".to_owned();
-    }
     let mut rows = Rows::new(&["LINK", "PEER", "STATE"]);
     for link in links {
         let state = if link.needed { "in use, there is no other way" } else { "drained" };

@@ -231,11 +231,14 @@ fn node_text(answer: &v1::GetNodeResponse, now: SystemTime) -> String {
         ("address", node.address.clone()),
         ("endpoints", node.endpoints.join(",")),
         ("suppressed", suppressed(&node)),
-        ("job", if answer.job.is_empty() { "-".to_owned() } else { answer.job.clone() }),
+        ("job", answer.job.clone()),
         ("group agents", answer.hosted_group_count.to_string()),
         ("memberships", answer.membership_count.to_string()),
     ];
-    let facts = facts.map(|(name, fact)| format!("{name:<13} {fact}"));
+    let facts = facts.map(|(name, fact)| {
+        let shown = if fact.is_empty() { "-" } else { &fact };
+        format!("{name:<13} {shown}")
+    });
     let mut rows = Rows::new(&["GROUP", "PN", "PROCESS", "ENDPOINT"]);
     for membership in &answer.memberships {
         let v1::NodeMembership { group, pn, process, endpoint } = membership.clone();
@@ -336,6 +339,7 @@ mod tests {
         let mut answer = v1::GetNodeResponse { node: Some(node), ..Default::default() };
         let text = node_text(&answer, now);
         assert!(text.contains("state         silent\nlast contact  7 s ago"), "{text}");
+        assert!(text.contains("address       -\nendpoints     -\n"), "{text}");
         assert!(text.ends_with("memberships   0"), "{text}");
         answer.memberships.push(v1::NodeMembership { group: "g".to_owned(), ..Default::default() });
         answer.membership_count = 3;

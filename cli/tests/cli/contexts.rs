@@ -7,7 +7,7 @@ use crate::support::Sandbox;
 #[test]
 fn contexts_are_added_used_and_removed_and_wrong_ones_change_nothing() {
     let sandbox = Sandbox::new();
-    assert_eq!(sandbox.ok(&["context", "list"]), "no contexts\n");
+    assert_eq!(sandbox.ok(&["context", "list"]), "CURRENT  NAME  SERVER  CONNECTIONS\n");
     sandbox.ok(&["context", "add", "a", "--server", "127.0.0.1:1,127.0.0.1:2"]);
     sandbox.ok(&["context", "add", "b", "--server", "tic:7401", "--plaintext"]);
     let file = sandbox.read("contexts.toml");

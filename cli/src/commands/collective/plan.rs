@@ -157,15 +157,14 @@ fn plan(
 }
 
 fn text(outcome: &Outcome) -> String {
-    let mut rows =
-        Rows::new(&["GROUP", "PROCESSES", "TREE", "ENTRIES", "ROOT", "WHY NO SWITCH TREE"]);
+    let mut rows = Rows::new(&["GROUP", "PROCESSES", "TREE", "ENTRIES", "ROOT", "REASON"]);
     for one in &outcome.collectives {
         rows.push(vec![
             one.group.clone(),
             one.processes.to_string(),
             one.kind.to_string(),
             one.entries.to_string(),
-            one.root.clone().unwrap_or_else(|| "-".to_owned()),
+            one.root.clone().unwrap_or_default(),
             one.why.clone().unwrap_or_default(),
         ]);
     }

@@ -346,7 +346,7 @@ fn table(collectives: &[v1::Collective]) -> String {
         "ENTRIES",
         "PROGRAMMED",
         "ENDS WITH",
-        "WHY",
+        "REASON",
     ];
     let mut rows = Rows::new(&titles);
     for one in collectives {

@@ -191,7 +191,6 @@ fn print(job: &v1::Job, format: Format) -> Result<(), Failure> {
 
 fn table(jobs: &[v1::Job]) -> String {
     let mut rows = Rows::new(&["JOB", "SIZE", "CLASS", "ACCOUNT", "USER", "GROUPS", "NODES"]);
-    let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
     for job in jobs {
         let share = job.share.clone().unwrap_or_default();
         let groups = match &job.share {
@@ -202,8 +201,8 @@ fn table(jobs: &[v1::Job]) -> String {
             job.name.clone(),
             job.nodes.len().to_string(),
             class(job.job_class()),
-            or_dash(&share.account),
-            or_dash(&share.user),
+            share.account,
+            share.user,
             groups,
             node_list(job),
         ]);
