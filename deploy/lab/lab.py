@@ -1,4 +1,4 @@
-"""What `demo`, `measure` and `traffic` share: the running lab, its command line, and ordinary programs on its hosts."""
+"""What `demo`, `measure`, `messages` and `traffic` share: the running lab, its command line, and ordinary programs on its hosts."""
 
 import json
 import os
@@ -195,14 +195,14 @@ def sent_packets():
     return {line[1]: counts[line[3]].packets_sent for line in WIRING if line[0] == "host"}
 
 
-def busy_cables():
-    """Ends of the cables between switches that carry a program's datagrams at this moment."""
+def busy_cables(rate):
+    """Ends of the cables between switches that carry at this moment what a program sends, `rate` datagrams a second."""
     before = counted()
     time.sleep(0.2)
     after = counted()
     sent = {port: after[port].packets_sent - counts.packets_sent for port, counts in before.items() if port in after}
     return [(line[1], line[3]) for line in WIRING
-            if line[0] == "link" and max(sent.get(line[2], 0), sent.get(line[4], 0)) > RATE / 20]
+            if line[0] == "link" and max(sent.get(line[2], 0), sent.get(line[4], 0)) > rate / 20]
 
 
 def dropped():
@@ -239,6 +239,26 @@ def member(host, rate=RATE):
 def used_cables(explained):
     """Ends of the cables between switches of a route."""
     return [[NAMES[link["switchName"]], NAMES[link["peer"]]] for link in explained["links"] if link["peerPort"]]
+
+
+def has_two_trees(explained):
+    """True if packets of the group may take one of two trees."""
+    return any(link.get("tree") for link in explained["links"])
+
+
+def is_unused(name, ends):
+    """True if a group has a route, and no cable between these switches is a part of it."""
+    try:
+        explained = fabricast("route", "explain", "--group", name)
+    except Failed:
+        return False  # the machine is busy
+    return explained.get("color") is not None and all(set(cable) != set(ends) for cable in used_cables(explained))
+
+
+def await_other_tree(name, explained, ends):
+    """Waits until no tree of a group uses the cable between two switches; groups of two trees stay on them."""
+    if not has_two_trees(explained):
+        eventually(f"no tree of {name} uses {' - '.join(ends)}", lambda: is_unused(name, ends))
 
 
 def cut(explained):

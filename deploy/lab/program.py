@@ -41,8 +41,8 @@ def payload(frame, kind):
 
 
 def listen():
-    """Counts datagrams by their numbers: received, received again, lost in between, and dropped because the own socket
-    had no room; and the longest pause."""
+    """Counts datagrams by their numbers: received, received again and when, lost in between, and dropped because the own
+    socket had no room; and the longest pause."""
     heard = looking(more[0]) if more else sock
     try:
         heard.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 22)
@@ -53,7 +53,7 @@ def listen():
         sock.bind((group, port))
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, PLACE)
     print("listens", flush=True)
-    numbers, again, last, pause, first_after, gaps = set(), 0, None, 0.0, None, []
+    numbers, again_at, last, pause, first_after, gaps = set(), [], None, 0.0, None, []
     newest = -1
     watched, ends = [heard, sys.stdin], None
     while ends is None or time.monotonic() < ends:
@@ -74,7 +74,8 @@ def listen():
             else:
                 pause = max(pause, now - last)
             last = now
-            again += number in numbers
+            if number in numbers:
+                again_at.append(now)
             if numbers and number > newest + 1:
                 gaps.append((now, range(newest + 1, number)))
             newest = max(newest, number)
@@ -82,7 +83,8 @@ def listen():
     # A datagram that another one overtook was missed, and not lost.
     gaps = [(when, sum(number not in numbers for number in missed)) for when, missed in gaps]
     lost = max(numbers) - min(numbers) + 1 - len(numbers) if numbers else 0
-    known = {"received": len(numbers), "again": again, "lost_between": lost, "longest_pause_ms": round(pause * 1e3, 1)}
+    known = {"received": len(numbers), "again": len(again_at), "again_at": again_at, "lost_between": lost}
+    known["longest_pause_ms"] = round(pause * 1e3, 1)
     known["first_after_ms"] = None if first_after is None else round(first_after * 1e3, 2)
     known["last"], known["gaps"] = max(numbers, default=None), gaps
     known["dropped"] = MEMINFO.unpack(heard.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, MEMINFO.size))[-1]

@@ -138,6 +138,26 @@ fn the_lab_demo_counts_every_datagram() {
     assert_eq!(processes(&lab.folder()), Vec::<String>::new());
 }
 
+/// The short form of the 1,000 changes that `cargo xtask figures --lab` makes. It fails if a datagram
+/// comes twice, or if one is lost by another change than a cut.
+#[test]
+fn the_lab_loses_and_doubles_nothing_while_trees_move() {
+    let lab = Lab(tempfile::tempdir().expect("a folder"));
+    lab.succeeds("start", &[&lab.small_fabric()]);
+    let said = lab.succeeds("measure", &["--joins", "3", "--changes", "8", "--seed", "23"]);
+    for line in [
+        "figure seed 23",
+        "figure joins/n 3 times",
+        "figure changes/rate 200 datagrams/s",
+        "figure changes/made 8 changes",
+        "figure mended/n 2 times",
+        "figure drained/n 2 times",
+        "figure resumed/n 2 times",
+    ] {
+        assert!(said.lines().any(|other| other == line), "no '{line}' in {said}");
+    }
+}
+
 #[test]
 fn a_lab_that_cannot_be_made_leaves_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
