@@ -87,7 +87,7 @@ pub(crate) fn run(root: &Path, trial: bool) -> Result<(String, bool)> {
 
 /// Builds what runs; answers the folder that it is in.
 fn build(root: &Path, profile: &str) -> Result<PathBuf> {
-    let what = "--workspace --bin fabricast --example figures";
+    let what = "--workspace --bin fabricast --example figures --example spread";
     let mut cargo = outside("cargo", root);
     cargo.args(["build", "--profile", profile]).args(what.split(' '));
     let built = cargo.status().context("start cargo")?;

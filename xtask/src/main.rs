@@ -108,9 +108,11 @@ usage: cargo xtask <verb>
   figures [--trial] measure messages and operations beside Open MPI and plain gRPC calls (5 minutes), and write
                     docs/evaluation/messages/README.md; Open MPI is left out aloud where mpicc is missing
                     (--trial: a build without optimization, few processes, nothing written)
-  figures --lab     start the lab of switches, count the bytes that collective operations put on its links by Open
-                    MPI and through Fabricast, and write a page of docs/evaluation (some minutes); left out aloud
-                    where Open vSwitch or Open MPI is missing
+  figures --lab [CHANGES]
+                    start labs of switches, measure joins of programs, datagrams lost and doubled by 1,000 changes
+                    of cables (or CHANGES), messages beside TCP, and the bytes that collective operations put on
+                    the links beside Open MPI, and write docs/evaluation/lab (an hour); left out aloud where Open
+                    vSwitch is missing, without Open MPI the bytes are
   install-c --prefix DIR
                     build the C library with optimization, and install it below DIR: library, header,
                     pkg-config file, and manual pages made from the header
@@ -225,8 +227,9 @@ fn write(root: &Path, words: &[&str]) -> Result<Option<bool>> {
             print!("{table}");
             complete
         }
-        ["figures", "--lab"] => {
-            let (page, complete) = figures::lab::run(root)?;
+        ["figures", "--lab", changes @ ..] if changes.len() < 2 => {
+            let changes = changes.first().map_or(Ok(1000), |count| number(count))?;
+            let (page, complete) = figures::lab::run(root, changes)?;
             print!("{page}");
             complete
         }

@@ -1,208 +1,196 @@
-//! Counts the bytes that collective operations of MPI put on the links of the lab of switches, by
-//! Open MPI's own algorithms and through Fabricast, and writes a page of them.
+//! Measures in labs of switches, and writes one page: goals, joins of programs, datagrams that are
+//! lost and doubled while trees move and cables are cut, messages beside TCP, and bytes on links.
 //!
-//! `deploy/lab/traffic` counts, while the ranks of `deploy/lab/traffic.c` run operations.
+//! The scripts of `deploy/lab` measure. This starts two labs, one after the other, and reads the
+//! `figure` lines of the scripts.
 
-use std::fmt::Write as _;
+mod goals;
+mod programs;
+mod traffic;
+
 use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Figures, build, compile_mpi, measure};
+use super::{Figures, build, compile_mpi, figures};
 use crate::{install_openmpi, setup};
 
 /// File of the page.
-const PAGE: &str = "docs/evaluation/traffic/README.md";
-/// Tools without which there is no lab with Open MPI.
-const TOOLS: [&str; 2] = ["ovs", "openmpi"];
+const PAGE: &str = "docs/evaluation/lab/README.md";
+/// The table of contents, the entry of the page, and the one that it stands before.
+const SUMMARY: &str = "docs/SUMMARY.md";
+const ENTRY: &str = "  - [The lab of switches](evaluation/lab/README.md)\n";
+const NEXT: &str = "  - [latency](evaluation/latency/comparison.md)\n";
 /// Seconds after which a script of the lab is given up.
-const PATIENCE: &str = "1800";
-/// Operations as they are named in figures, and whether there is a goal for their busiest link.
-const OPERATIONS: [(&str, bool); 3] =
-    [("broadcast", true), ("all-gather", true), ("all-reduce", false)];
-/// Bytes of a broadcast, or of what each rank gives, with their name.
-const SIZES: [(u32, &str); 2] = [(1 << 16, "64 KiB"), (1 << 20, "1 MiB")];
-/// The goal: bytes over the busiest link, of those of Open MPI.
-const MOST_SHARE: f64 = 0.25;
+const PATIENCE: &str = "7200";
+/// Changes of cables in the lab of one tree for each one in the lab of two trees.
+const FEWER: u32 = 5;
+/// Datagrams a second in the lab of two trees, so that losses of 2 ms are seen.
+const RATE: &str = "1000";
 
-/// Starts a lab, counts, and writes the page. Returns it, and `false` if figures are missing.
+/// Measures, and writes and lists the page. Returns it, and `false` if a script failed or figures
+/// are missing.
+///
+/// - `changes`: changes of cables in the lab of one tree.
 ///
 /// # Errors
 ///
 /// A program that does not build, a lab that does not start, or a file that cannot be written.
-pub(crate) fn run(root: &Path) -> Result<(String, bool)> {
-    if let Some(missing) = TOOLS.iter().find_map(|tool| setup::set_up_one(root, tool)) {
-        return Ok((format!("== left out: bytes on the links of the lab ({missing})\n"), true));
+pub(crate) fn run(root: &Path, changes: u32) -> Result<(String, bool)> {
+    if let Some(missing) = setup::set_up_one(root, "ovs") {
+        return Ok((format!("== left out: figures of the lab of switches ({missing})\n"), true));
     }
     let folder = build(root, "release")?;
-    let prefix = folder.join("figures-lab");
-    install_openmpi::run(root, &prefix)?;
-    let program = compile_mpi(root, "deploy/lab/traffic.c", prefix.join("traffic"))?;
-    let program = program.context("deploy/lab/traffic.c needs mpicc")?;
-    let components = format!("{}:SYS_DEFAULT:USER_DEFAULT", prefix.join("lib/openmpi").display());
-    let script = |name: &str| {
-        let mut command = Command::new("timeout");
-        command.arg(PATIENCE).arg(root.join("deploy/lab").join(name));
-        command.env("FABRICAST", folder.join("fabricast"));
-        command.env("FABRICAST_LAB", prefix.join("lab"));
-        command.env("OMPI_MCA_mca_base_component_path", &components);
-        command
-    };
-    let started = script("start").status().context("start deploy/lab/start")?;
-    ensure!(started.success(), "deploy/lab/start: {started}");
-    let found = measure(script("traffic").arg(&program));
-    let stopped = script("stop").status().context("start deploy/lab/stop")?;
-    let found = found.context("deploy/lab/traffic")?;
-    ensure!(stopped.success(), "deploy/lab/stop: {stopped}");
-    let text = page(&found);
-    let path = root.join(PAGE);
-    fs::create_dir_all(path.parent().context("a file in a folder")?)?;
-    fs::write(&path, &text).with_context(|| format!("write {PAGE}"))?;
-    let is_complete = !text.contains("| - ");
+    let lab = Lab { root, prefix: folder.join("figures-lab"), folder };
+    let traffic = lab.traffic_program()?;
+    let mut found = Figures::new();
+    lab.start(&[])?;
+    let mut measure = lab.script("measure");
+    measure.args(["--changes", &changes.to_string()]);
+    let mut is_complete = collect(&mut found, "one_tree/", &mut measure);
+    let mut messages = lab.script("messages");
+    messages.arg(lab.folder.join("examples/spread"));
+    is_complete &= collect(&mut found, "", &mut messages);
+    if let Some(program) = &traffic {
+        is_complete &= collect(&mut found, "", lab.script("traffic").arg(program));
+    }
+    lab.stop()?;
+    lab.start(&["--fault-tolerant"])?;
+    let mut measure = lab.script("measure");
+    measure.args(["--joins", "0", "--rate", RATE, "--changes", &(changes / FEWER).to_string()]);
+    is_complete &= collect(&mut found, "two_trees/", &mut measure);
+    lab.stop()?;
+    let text = page(&found, traffic.is_some());
+    write(root, &text)?;
+    is_complete &= !text.contains("| - ");
     Ok((text, is_complete))
 }
 
-/// The bytes of one operation on the links of both networks.
-struct Bytes {
-    fabric: f64,
-    management: f64,
+/// A lab below the folder of what was built.
+struct Lab<'a> {
+    root: &'a Path,
+    folder: PathBuf,
+    prefix: PathBuf,
 }
 
-impl Bytes {
-    /// - `links`: `busiest` or `all`.
-    fn find(found: &Figures, name: &str, links: &str) -> Option<Self> {
-        let of = |network: &str| {
-            let figure = found.get(&format!("{name}/{network}_{links}"))?;
-            figure.strip_suffix(" bytes")?.parse::<f64>().ok()
-        };
-        Some(Self { fabric: of("fabric")?, management: of("management")? })
+impl Lab<'_> {
+    /// A script of the lab, which ends after [`PATIENCE`].
+    fn script(&self, name: &str) -> Command {
+        let components = self.prefix.join("lib/openmpi");
+        let components = format!("{}:SYS_DEFAULT:USER_DEFAULT", components.display());
+        let mut command = Command::new("timeout");
+        command.arg(PATIENCE).arg(self.root.join("deploy/lab").join(name));
+        command.env("FABRICAST", self.folder.join("fabricast"));
+        command.env("FABRICAST_LAB", self.prefix.join("lab"));
+        command.env("OMPI_MCA_mca_base_component_path", components);
+        command
+    }
+
+    fn start(&self, words: &[&str]) -> Result<()> {
+        fs::create_dir_all(&self.prefix)?;
+        let started = self.script("start").args(words).status();
+        let started = started.context("start deploy/lab/start")?;
+        ensure!(started.success(), "deploy/lab/start {words:?}: {started}");
+        Ok(())
+    }
+
+    fn stop(&self) -> Result<()> {
+        let stopped = self.script("stop").status().context("start deploy/lab/stop")?;
+        ensure!(stopped.success(), "deploy/lab/stop: {stopped}");
+        Ok(())
+    }
+
+    /// Builds the program whose bytes are counted, and the component that it uses; `None`, said
+    /// aloud, where there is no Open MPI.
+    fn traffic_program(&self) -> Result<Option<PathBuf>> {
+        if let Some(missing) = setup::set_up_one(self.root, "openmpi") {
+            println!("== left out: bytes on the links of the lab ({missing})");
+            return Ok(None);
+        }
+        install_openmpi::run(self.root, &self.prefix)?;
+        compile_mpi(self.root, "deploy/lab/traffic.c", self.prefix.join("traffic"))
     }
 }
 
-fn page(found: &Figures) -> String {
-    format!("{HEAD}{}{ALL}{}", table(found, "busiest"), table(found, "all"))
-}
-
-/// The rows of one kind of links.
-fn table(found: &Figures, links: &str) -> String {
-    let mut text = String::new();
-    for (operation, has_goal) in OPERATIONS {
-        for (size, title) in SIZES {
-            let of =
-                |system: &str| Bytes::find(found, &format!("{system}/{operation}_{size}"), links);
-            let Some((theirs, ours)) = of("openmpi").zip(of("fabricast")) else {
-                let _ = writeln!(text, "| {operation} | {title} | - | - | - | - | - |");
-                continue;
-            };
-            let (theirs, last) = if links == "busiest" {
-                let theirs = theirs.fabric.max(theirs.management);
-                let share = ours.fabric.max(ours.management) / theirs;
-                let met = if share <= MOST_SHARE { "met" } else { "missed" };
-                let goal =
-                    if has_goal { format!("{MOST_SHARE}: {met}") } else { "none".to_owned() };
-                (theirs, format!("{share:.2} | {goal}"))
-            } else {
-                let theirs = theirs.fabric + theirs.management;
-                let gain = theirs / (ours.fabric + ours.management);
-                let published = if operation == "all-gather" { "2x" } else { "none" };
-                (theirs, format!("{gain:.2}x | {published}"))
-            };
-            let theirs = kibibytes(theirs);
-            let (fabric, management) = (kibibytes(ours.fabric), kibibytes(ours.management));
-            let _ = writeln!(
-                text,
-                "| {operation} | {title} | {theirs} | {fabric} | {management} | {last} |"
-            );
+/// Runs a script to its end, and adds its figures with a prefix, also if it fails: some of them say
+/// why. `false`, said aloud, if it failed.
+fn collect(found: &mut Figures, prefix: &str, script: &mut Command) -> bool {
+    match script.stderr(Stdio::inherit()).output() {
+        Ok(output) => {
+            let figures = figures(&String::from_utf8_lossy(&output.stdout)).into_iter();
+            found.extend(figures.map(|(name, figure)| (format!("{prefix}{name}"), figure)));
+            if !output.status.success() {
+                println!("{script:?}: {}", output.status);
+            }
+            output.status.success()
+        }
+        Err(error) => {
+            println!("{script:?}: {error}");
+            false
         }
     }
-    text
 }
 
-fn kibibytes(bytes: f64) -> String {
-    format!("{:.1}", bytes / 1024.0)
+fn page(found: &Figures, has_traffic: bool) -> String {
+    let traffic = if has_traffic { traffic::section(found) } else { NO_TRAFFIC.to_owned() };
+    format!("{HEAD}{}{}{traffic}", goals::table(found), programs::sections(found))
+}
+
+/// Writes the page, and lists it if it is new.
+fn write(root: &Path, text: &str) -> Result<()> {
+    let path = root.join(PAGE);
+    fs::create_dir_all(path.parent().context("a file in a folder")?)?;
+    fs::write(&path, text).with_context(|| format!("write {PAGE}"))?;
+    let summary =
+        fs::read_to_string(root.join(SUMMARY)).with_context(|| format!("read {SUMMARY}"))?;
+    let listed = listed(&summary);
+    ensure!(listed.contains(ENTRY), "{SUMMARY} has no line '{}'", NEXT.trim());
+    fs::write(root.join(SUMMARY), listed).with_context(|| format!("write {SUMMARY}"))
+}
+
+/// The table of contents with the entry of the page.
+fn listed(summary: &str) -> String {
+    if summary.contains(ENTRY) {
+        return summary.to_owned();
+    }
+    summary.replacen(NEXT, &format!("{ENTRY}{NEXT}"), 1)
 }
 
 const HEAD: &str = "\
-# Bytes on links: collective operations of MPI in the lab
+# The lab of switches
 
-For readers who want to know what multicast saves on the links. Written by `cargo xtask figures --lab`: a rank on
-each of the 16 hosts of `deploy/lab`, 20 switches (MTU 1500), Open MPI 4.1 by its own choice of algorithms over TCP
-through the switches, and `coll/fabricast` on the same hosts.
-
-- A link is one direction of a cable; headers, acknowledgements and what is sent again count. The ports of the
-  switches count, each port what it sends, and those at hosts also what they receive.
-- Fabricast's processes send reports, contributions and acknowledgements to each other over the *management network*,
-  which the switches do not see: the hosts count these, and the link of a host there is a link as any other.
-- Each figure is of one operation, the mean of 10 of 64 KiB or 3 of 1 MiB. What an idle interval of the same length
-  carries (heartbeats, reports to the control plane) is taken off, link by link. Some small messages of Open MPI that
-  begin and end a measurement are in the figures of both.
-- Broadcasts are of rank 0. Which member is the root of Fabricast's tree depends on the order in which ranks join.
-- A cable carries what its host needs, so the busiest link of an all-gather has the blocks of the 15 other hosts at
-  least, by any algorithm: a quarter of Open MPI's is within reach only where Open MPI has 60 blocks there.
-- On all links, a block that is multicast crosses 28 at least: those of 16 hosts and 12 between switches. The blocks of
-  a ring of hosts in their order cross 840 links together, those of multicast 448.
-
-## The busiest link
-
-In KiB. Share: the busier of Fabricast's two over Open MPI's. The goal is a quarter at most, for broadcast and
-all-gather.
-
-| operation | bytes | Open MPI | Fabricast, fabric | Fabricast, management | share | goal |
-| --- | ---: | ---: | ---: | ---: | ---: | --- |
+For readers who want to know what real switches and ordinary programs gain. Written by `cargo xtask figures --lab`: 20
+switches of Open vSwitch in user space and 16 hosts, in network namespaces of one machine with 2 cores, and an optimized
+build ([deploy.md](../../deploy.md), A lab of real switches on one machine). The switches are programs that wait for these
+cores, so hardware is faster in all of it. The 99th percentile (p99) of fewer than 100 is the largest one.
 ";
 
-const ALL: &str = "
-## All links
-
-In KiB. Gain: Open MPI's over the sum of Fabricast's. The published one is that of multicast all-gather on 188 nodes
-(Khalilov et al., arXiv 2408.13356), on another fabric; [all-gather](../all-gather/comparison.md) has that number of nodes
-on the simulator.
-
-| operation | bytes | Open MPI | Fabricast, fabric | Fabricast, management | gain | published |
-| --- | ---: | ---: | ---: | ---: | ---: | --- |
+const NO_TRAFFIC: &str = "
+There was no Open MPI when this was written: the bytes on the links were left out.
 ";
 
 #[cfg(test)]
 mod tests {
-    use super::super::figures;
     use super::*;
 
     #[test]
-    fn the_busier_network_decides_on_the_share_and_both_count_on_all_links() {
-        let found = figures(
-            "figure openmpi/broadcast_65536/fabric_busiest 262144 bytes\n\
-             figure openmpi/broadcast_65536/management_busiest 0 bytes\n\
-             figure openmpi/broadcast_65536/fabric_all 3072000 bytes\n\
-             figure openmpi/broadcast_65536/management_all 0 bytes\n\
-             figure fabricast/broadcast_65536/fabric_busiest 65536 bytes\n\
-             figure fabricast/broadcast_65536/management_busiest 131072 bytes\n\
-             figure fabricast/broadcast_65536/fabric_all 1024000 bytes\n\
-             figure fabricast/broadcast_65536/management_all 512000 bytes\n",
-        );
-        let busiest = table(&found, "busiest");
-        let row = "| broadcast | 64 KiB | 256.0 | 64.0 | 128.0 | 0.50 | 0.25: missed |\n";
-        assert!(busiest.starts_with(row), "{busiest}");
-        let all = table(&found, "all");
-        let row = "| broadcast | 64 KiB | 3000.0 | 1000.0 | 500.0 | 2.00x | none |\n";
-        assert!(all.starts_with(row), "{all}");
+    fn a_page_is_listed_once_before_its_neighbour() {
+        let summary = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/SUMMARY.md");
+        let summary = fs::read_to_string(summary).expect("the table of contents");
+        let once = listed(&summary);
+        assert!(once.contains(&format!("{ENTRY}{NEXT}")), "{once}");
+        assert_eq!(once.matches(ENTRY).count(), 1);
+        assert_eq!(listed(&once), once);
     }
 
     #[test]
-    fn a_quarter_meets_the_goal_and_operations_that_were_not_counted_are_dashes() {
-        let mut text = String::new();
-        for (system, bytes) in [("openmpi", 400), ("fabricast", 100)] {
-            for network in ["fabric", "management"] {
-                let name = format!("{system}/all-gather_1048576/{network}_busiest");
-                let _ = writeln!(text, "figure {name} {bytes} bytes");
-            }
-        }
-        let page = page(&figures(&text));
-        assert!(
-            page.contains("| all-gather | 1 MiB | 0.4 | 0.1 | 0.1 | 0.25 | 0.25: met |"),
-            "{page}"
-        );
-        assert!(page.contains("| all-reduce | 1 MiB | - | - | - | - | - |"), "{page}");
+    fn figures_of_a_script_that_fails_are_kept() {
+        let mut found = Figures::new();
+        let mut script = Command::new("sh");
+        script.args(["-c", "echo figure drained/lost 3 datagrams; exit 1"]);
+        assert!(!collect(&mut found, "one_tree/", &mut script));
+        assert_eq!(found["one_tree/drained/lost"], "3 datagrams");
     }
 }
