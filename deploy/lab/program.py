@@ -2,11 +2,14 @@
 
 program.py listen GROUP PORT OWN [INTERFACE]   joins, prints "listens", receives until its input ends, and prints what
     came as JSON; with an interface it joins nothing, and looks at every packet that comes in there
-program.py send GROUP PORT OWN COUNT RATE   sends numbered datagrams, so many a second
+program.py send GROUP PORT OWN COUNT RATE   joins nothing, sends numbered datagrams, so many a second, and prints how many,
+    and when the first one was sent
 program.py joins GROUP PORT OWN COUNT   joins and leaves so often, and prints how long each first datagram took; before it
     joins it waits until nothing comes in any more
 program.py member GROUP PORT OWN RATE   joins, prints "joined", sends from its first line of input to the end of its
-    input, and prints how many
+    input, and prints the same
+
+Times are of the clock that all hosts of the lab share.
 """
 
 import json
@@ -86,6 +89,7 @@ def listen():
     known = {"received": len(numbers), "again": len(again_at), "again_at": again_at, "lost_between": lost}
     known["longest_pause_ms"] = round(pause * 1e3, 1)
     known["first_after_ms"] = None if first_after is None else round(first_after * 1e3, 2)
+    known["first_at"] = None if first_after is None else joined + first_after
     known["last"], known["gaps"] = max(numbers, default=None), gaps
     known["dropped"] = MEMINFO.unpack(heard.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, MEMINFO.size))[-1]
     print(json.dumps(known), flush=True)
@@ -113,19 +117,20 @@ def joins(count):
 
 
 def send(rate, goes_on):
-    """Keeps the pace; returns how many it sent. After a pause it makes up for the last few only: more of them at once
+    """Keeps the pace; prints how many it sent. After a pause it makes up for the last few only: more of them at once
     are lost at the first switch.
     """
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(own))
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
     due, number = time.monotonic(), 0
+    first_at = due
     while goes_on(number):
         sock.sendto(struct.pack("!I", number).ljust(64, b"."), (group, port))
         number += 1
         now = time.monotonic()
         due = max(due + 1 / rate, now - MADE_UP / rate)
         time.sleep(max(0.0, due - now))
-    return number
+    print(json.dumps({"sent": number, "first_at": first_at}), flush=True)
 
 
 def has_input(_number):
@@ -144,4 +149,4 @@ else:
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, PLACE)
     print("joined", flush=True)
     if sys.stdin.readline():
-        print(json.dumps({"sent": send(int(more[0]), has_input)}), flush=True)
+        send(int(more[0]), has_input)

@@ -144,10 +144,13 @@ fn the_lab_demo_counts_every_datagram() {
 fn the_lab_loses_and_doubles_nothing_while_trees_move() {
     let lab = Lab(tempfile::tempdir().expect("a folder"));
     lab.succeeds("start", &[&lab.small_fabric()]);
-    let said = lab.succeeds("measure", &["--joins", "3", "--changes", "8", "--seed", "23"]);
+    let words = ["--joins", "3", "--senders", "2", "--changes", "8", "--seed", "23"];
+    let said = lab.succeeds("measure", &words);
     for line in [
         "figure seed 23",
         "figure joins/n 3 times",
+        "figure sender_that_joins/reached 2 of 2",
+        "figure sender_that_joins_nothing/reached 0 of 2",
         "figure changes/rate 200 datagrams/s",
         "figure changes/made 8 changes",
         "figure mended/n 2 times",

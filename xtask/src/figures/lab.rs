@@ -48,7 +48,7 @@ pub(crate) fn run(root: &Path, changes: u32) -> Result<(String, bool)> {
     let mut found = Figures::new();
     lab.start(&[])?;
     let mut measure = lab.script("measure");
-    measure.args(["--changes", &changes.to_string()]);
+    measure.args(["--senders", "50", "--changes", &changes.to_string()]);
     let mut is_complete = collect(&mut found, "one_tree/", &mut measure);
     let mut messages = lab.script("messages");
     messages.arg(lab.folder.join("examples/spread"));
@@ -59,7 +59,8 @@ pub(crate) fn run(root: &Path, changes: u32) -> Result<(String, bool)> {
     lab.stop()?;
     lab.start(&["--fault-tolerant"])?;
     let mut measure = lab.script("measure");
-    measure.args(["--joins", "0", "--rate", RATE, "--changes", &(changes / FEWER).to_string()]);
+    measure.args(["--joins", "0", "--senders", "0", "--rate", RATE]);
+    measure.args(["--changes", &(changes / FEWER).to_string()]);
     is_complete &= collect(&mut found, "two_trees/", &mut measure);
     lab.stop()?;
     let text = page(&found, traffic.is_some());

@@ -15,6 +15,7 @@ pub(super) fn table(found: &Figures) -> String {
     let mut text = String::from(HEAD);
     let goals = [
         ("join of a program until its first datagram: median 20 ms, p99 100 ms", joins(found)),
+        ("sender that joined nothing, until a member hears it: the same", senders(found)),
         ("nothing lost by moves and mends, nothing doubled by any change", moves(found)),
         ("two trees: a cut loses no more than what is sent in 2 ms", cuts(found)),
         ("8 bytes to all: 3 times faster than through the agents", faster(found, "8", "agents")),
@@ -53,6 +54,19 @@ fn joins(found: &Figures) -> Option<Measured> {
     let (median, p99, times) = (of("median")?, of("p99")?, of("n")?);
     let is_met = median <= JOIN_MS[0] && p99 <= JOIN_MS[1];
     Some(Measured { text: format!("{median:.1} and {p99:.1} ms, {times:.0} joins"), is_met })
+}
+
+fn senders(found: &Figures) -> Option<Measured> {
+    let of = |what: &str| format!("one_tree/sender_that_joins_nothing/{what}");
+    let reached = found.get(&of("reached"))?;
+    let (times, senders) = reached.split_once(" of ")?;
+    if times == "0" {
+        return Some(Measured { text: format!("{reached} reach a member"), is_met: false });
+    }
+    let (median, p99) = (number(found, &of("median"))?, number(found, &of("p99"))?);
+    let is_met = times == senders && median <= JOIN_MS[0] && p99 <= JOIN_MS[1];
+    let text = format!("{median:.1} and {p99:.1} ms, {reached} reach a member");
+    Some(Measured { text, is_met })
 }
 
 fn moves(found: &Figures) -> Option<Measured> {
@@ -117,6 +131,18 @@ mod tests {
         assert!(row(0, 0).contains("| 0 lost and 0 doubled, 20 changes | met |"), "{}", row(0, 0));
         assert!(row(1, 0).contains("| 6 lost and 0 doubled, 20 changes | missed |"));
         assert!(row(0, 1).contains("| 0 lost and 10 doubled, 20 changes | missed |"));
+    }
+
+    #[test]
+    fn senders_that_reach_nobody_miss_their_goal() {
+        let of = |reached: &str| {
+            let name = "figure one_tree/sender_that_joins_nothing";
+            let times = format!("{name}/median 9.0 ms\n{name}/p99 99.0 ms\n");
+            table(&figures(&format!("{times}{name}/reached {reached}\n")))
+        };
+        assert!(of("0 of 9").contains("| 0 of 9 reach a member | missed |"), "{}", of("0 of 9"));
+        assert!(of("8 of 9").contains("| 9.0 and 99.0 ms, 8 of 9 reach a member | missed |"));
+        assert!(of("9 of 9").contains("| 9.0 and 99.0 ms, 9 of 9 reach a member | met |"));
     }
 
     #[test]
