@@ -34,7 +34,7 @@ pub(super) fn table(found: &Figures) -> String {
     text
 }
 
-/// What was measured for a goal.
+/// The measurement for a goal.
 struct Measured {
     text: String,
     is_met: bool,

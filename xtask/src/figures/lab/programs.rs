@@ -1,4 +1,4 @@
-//! What ordinary programs and processes of Fabricast see: joins, changes of cables, messages.
+//! Tables of ordinary programs and of messages: joins, new senders, changes of cables, times.
 
 use std::fmt::Write as _;
 
