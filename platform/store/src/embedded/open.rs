@@ -18,6 +18,10 @@ use crate::embedded::tables::{LEASES, META, META_LEASE, META_SCHEMA, SCHEMA_VERS
 use crate::embedded::tables::{META_COMPACTED, META_REVISION, counter};
 use crate::error::OpenError;
 
+/// Bytes of pages that the database may keep in memory: more than what a commit touches. Pages that
+/// it lacks come from the system's cache of the file, which gives memory up where others need it.
+const CACHE_BYTES: usize = 32 * 1024 * 1024;
+
 /// An opened store, with the state that the writer starts from.
 pub(crate) struct Opened {
     pub(crate) db: Database,
@@ -71,7 +75,9 @@ fn create(
     reserve: &Reserve,
 ) -> Result<Database, OpenError> {
     let backend = ReservedBackend { backend, reserve: reserve.clone() };
-    Database::builder().create_with_backend(backend).map_err(|error| explain(path, error))
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE_BYTES);
+    builder.create_with_backend(backend).map_err(|error| explain(path, error))
 }
 
 /// Creates a new store under another name and links it into place, so that a killed process leaves
