@@ -8,6 +8,7 @@ mod rebuilt_trees;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use fabricast_topology::{Graph, Peer, PortSet, SwitchId, TableEntry};
 use serde::{Deserialize, Serialize};
@@ -49,10 +50,11 @@ pub(crate) type Writes = BTreeMap<SwitchId, Vec<Write>>;
 /// Entries of all switches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TableState {
-    switches: BTreeMap<SwitchId, Table>,
+    switches: BTreeMap<SwitchId, Arc<Table>>,
 }
 
-/// Held and desired entries of all switches, and the switches where they differ.
+/// Held and desired entries of all switches, and the switches where they differ. A switch that holds
+/// what it ought to has one table for both.
 ///
 /// All writes of a phase are found from the switches that differ, so a turn costs what differs and
 /// not what is there.
@@ -108,7 +110,7 @@ impl TableState {
     /// Applies writes to one switch, in their order.
     pub(crate) fn record_all(&mut self, switch: SwitchId, writes: &[Write]) {
         let table = self.switches.entry(switch).or_default();
-        table.record_all(writes);
+        Arc::make_mut(table).record_all(writes);
         // States are compared as a whole: no table and an empty one must be equal.
         if table.is_empty() {
             self.switches.remove(&switch);
@@ -163,12 +165,12 @@ impl TableState {
     /// The entries of one switch.
     fn table(&self, switch: SwitchId) -> &Table {
         const NONE: &Table = &Table::EMPTY;
-        self.switches.get(&switch).unwrap_or(NONE)
+        self.switches.get(&switch).map_or(NONE, Arc::as_ref)
     }
 
     /// Number of entries on all switches.
     pub(crate) fn len(&self) -> usize {
-        self.switches.values().map(Table::len).sum()
+        self.switches.values().map(|table| table.len()).sum()
     }
 }
 
@@ -212,7 +214,7 @@ impl Tables {
         if table.is_empty() {
             self.desired.forget(switch);
         } else {
-            self.desired.switches.insert(switch, table);
+            self.desired.switches.insert(switch, Arc::new(table));
         }
         self.compare(switch);
     }
@@ -266,6 +268,8 @@ impl Tables {
                 is_uncovered |= !new.difference(old).is_empty();
                 is_altered |= new != old;
             }
+        } else if let Some(table) = self.desired.switches.get(&switch) {
+            self.held.switches.insert(switch, Arc::clone(table)); // most switches are at rest
         }
         set(&mut self.differing, switch, differs);
         set(&mut self.uncovered, switch, is_uncovered);
@@ -537,6 +541,17 @@ Ca 1 "H-0000000000000012" # "h1"
         let removals = tables.removals();
         apply(&mut tables, &removals);
         assert!(tables.are_equal() && tables.held == tables.desired);
+    }
+
+    #[test]
+    fn a_switch_at_rest_has_one_table_in_memory() {
+        let mut tables = tables(&[(0, 3, 5, &[1])], &[(0, 3, 5, &[1, 4])]);
+        let (at, writes) = (SwitchId(0), tables.removals());
+        apply(&mut tables, &writes);
+        assert!(Arc::ptr_eq(&tables.held.switches[&at], &tables.desired.switches[&at]));
+        tables.record(at, &[Write { in_port: 3, color: 5, out: PortSet::single(2) }]);
+        assert_eq!(tables.held, state(&[(0, 3, 5, &[2])]));
+        assert_eq!(tables.desired, state(&[(0, 3, 5, &[1, 4])]));
     }
 
     proptest! {

@@ -22,7 +22,9 @@ impl Table {
     /// left out.
     pub(super) fn of_rising(entries: impl Iterator<Item = Write>) -> Self {
         let entries = entries.filter(|write| !write.out.is_empty());
-        let rows: Vec<_> = entries.map(|write| ((write.in_port, write.color), write.out)).collect();
+        let mut rows: Vec<_> =
+            entries.map(|write| ((write.in_port, write.color), write.out)).collect();
+        rows.shrink_to_fit(); // it stays, and its length was not known
         debug_assert!(rows.is_sorted_by(|a, b| a.0 < b.0), "entries rise");
         Self(rows)
     }
