@@ -27,15 +27,17 @@ use crate::flaps::FlapDamping;
 use crate::hints::MgidHints;
 use crate::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision};
 use crate::job::JobRecord;
-use crate::names::{Address, EndpointName, GroupName, JobName, NodeName, ProcessName, RequestId};
+use crate::names::{Address, EndpointName, GroupName, JobName, NodeName, RequestId};
 use crate::record::{Change, DecodeError, GroupRecord, MemberRecord, NodeRecord, RequestRecord};
 use crate::voucher::Voucher;
 use crate::{Command, Decision, Refusal};
 
+use by_process::ByProcess;
 pub use copy::{DirectoryCopy, GroupCopy, copy_job, copy_jobs};
 
 mod apply;
 mod batch;
+mod by_process;
 mod copy;
 mod decide;
 mod draft;
@@ -117,7 +119,7 @@ pub struct Directory {
 struct GroupState {
     record: Arc<GroupRecord>,
     members: BTreeMap<Pn, Arc<MemberRecord>>,
-    processes: BTreeMap<(NodeName, Option<ProcessName>), Pn>, // `None` sorts before all processes of the node
+    processes: ByProcess,
     vacant: BTreeSet<Pn>, // free PNs below the highest taken one
 }
 

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Directory, GroupState, NodeCounts};
+use super::{ByProcess, Directory, GroupState, NodeCounts};
 use crate::ids::{Gn, Pn};
 use crate::job::JobRecord;
-use crate::names::{JobName, NodeName, ProcessName};
+use crate::names::{JobName, NodeName};
 use crate::record::{Change, GroupRecord, MemberRecord, NodeRecord, NodeState};
 
 impl Directory {
@@ -109,7 +109,7 @@ impl Directory {
         let group = GroupState {
             record: Arc::new(record.clone()),
             members: BTreeMap::new(),
-            processes: BTreeMap::new(),
+            processes: ByProcess::default(),
             vacant: BTreeSet::new(),
         };
         self.groups.insert(record.gn, group);
@@ -136,7 +136,7 @@ impl Directory {
         let end = group.members.last_key_value().map_or(0, |(pn, _)| pn.0 + 1);
         group.vacant.extend((end..member.pn.0).map(Pn));
         group.vacant.remove(&member.pn);
-        group.processes.insert(process_key(&member.node, &member.process), member.pn);
+        group.processes.insert(member);
         group.members.insert(member.pn, Arc::clone(member));
         let of_node = self.memberships.entry(member.node.clone()).or_default();
         self.membership_count += usize::from(of_node.insert((member.gn, member.pn)));
@@ -151,7 +151,7 @@ impl Directory {
         group.vacant.insert(member.pn);
         let end = group.members.last_key_value().map_or(0, |(pn, _)| pn.0 + 1);
         group.vacant.split_off(&Pn(end)); // PNs above the highest taken one are not kept as vacant
-        group.processes.remove(&process_key(&member.node, &member.process));
+        group.processes.remove(&member.node, &member.process);
     }
 
     pub(super) fn put_job(&mut self, job: &JobRecord) {
@@ -173,23 +173,6 @@ impl Directory {
             self.job_endpoints.remove(endpoint);
         }
     }
-}
-
-impl GroupState {
-    /// Returns the rank of a process.
-    pub(super) fn find(&self, node: &NodeName, process: &ProcessName) -> Option<Pn> {
-        self.processes.get(&process_key(node, process)).copied()
-    }
-
-    /// Returns the ranks of a node's processes, in the order of their names.
-    pub(super) fn on_node(&self, node: &NodeName) -> impl Iterator<Item = Pn> {
-        let from_it_on = self.processes.range((node.clone(), None)..);
-        from_it_on.take_while(move |((at, _), _)| at == node).map(|(_, pn)| *pn)
-    }
-}
-
-fn process_key(node: &NodeName, process: &ProcessName) -> (NodeName, Option<ProcessName>) {
-    (node.clone(), Some(process.clone()))
 }
 
 /// Takes one from a count, which is forgotten at zero.

@@ -118,13 +118,14 @@ impl GroupCopy {
         let group = directory.groups.get(&gn)?;
         let mut node = NodeCursor { directory, next: None };
         let mut last: Option<(&NodeName, Option<&Arc<NodeRecord>>)> = None;
-        let nodes = group.processes.iter().filter_map(|((name, _), pn)| {
+        let nodes = group.processes.iter().filter_map(|member| {
+            let name = &member.node;
             let found = match last {
                 Some((known, found)) if known == name => found,
                 _ => node.find(name),
             };
             last = Some((name, found));
-            Some((*pn, Arc::clone(found?)))
+            Some((member.pn, Arc::clone(found?)))
         });
         let nodes = nodes.collect();
         let agent = group.record.agent.as_ref().and_then(|agent| directory.nodes.get(agent));

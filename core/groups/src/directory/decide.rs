@@ -199,7 +199,7 @@ fn leave(draft: &mut Draft<'_>, request: &Leave) -> Result<Answer, Refusal> {
     }
     draft.live_node(&request.node, request.incarnation)?;
     let gn = find(draft.base, &request.group)?;
-    let pn = draft.base.groups[&gn].find(&request.node, &request.process);
+    let pn = draft.base.groups[&gn].processes.find(&request.node, &request.process);
     let pn = pn.ok_or_else(|| Refusal::NotAMember {
         group: request.group.clone(),
         node: request.node.clone(),

@@ -188,7 +188,7 @@ impl<'a> Draft<'a> {
         for joiner in joiners {
             let key = (&joiner.node, &joiner.process);
             let existing_member =
-                existing.and_then(|group| group.members.get(&group.find(key.0, key.1)?));
+                existing.and_then(|group| group.members.get(&group.processes.find(key.0, key.1)?));
             if let Some(member) = existing_member.or_else(|| given.get(&key)) {
                 if member.endpoint != joiner.endpoint {
                     return Err(Refusal::JoinedElsewhere {
@@ -330,8 +330,9 @@ impl<'a> Draft<'a> {
             return;
         }
         let mut record = GroupRecord::clone(&group.record);
-        let mut at_agent = group.record.agent.iter().flat_map(|agent| group.on_node(agent));
-        let keeps = at_agent.any(|pn| !leaving.contains(&pn));
+        let mut at_agent =
+            group.record.agent.iter().flat_map(|agent| group.processes.on_node(agent));
+        let keeps = at_agent.any(|member| !leaving.contains(&member.pn));
         if lowest.is_none()
             && let Some(expected) = &mut record.expected
         {

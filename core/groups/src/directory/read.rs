@@ -89,8 +89,7 @@ impl Directory {
     /// Returns the members of a group that are on a node.
     pub fn members_on(&self, gn: Gn, node: &NodeName) -> impl Iterator<Item = &MemberRecord> {
         let group = self.groups.get(&gn);
-        let pns = group.into_iter().flat_map(|group| group.on_node(node));
-        pns.filter_map(move |pn| group?.members.get(&pn)).map(Arc::as_ref)
+        group.into_iter().flat_map(move |group| group.processes.on_node(node))
     }
 
     /// Returns the number of members of a group; 0 if there is no such group.

@@ -5,6 +5,7 @@ use crate::command::{
     Answer, CreateGroup, DeleteGroup, Expelled, FormGroup, FormGroups, GroupMove, GroupSpec, Join,
     Joined, Joiner, Leave, RegisterNode,
 };
+use crate::names::ProcessName;
 use crate::record::{NodeState, Route, RouteReason, RouteState};
 use crate::voucher::VoucherSeed;
 
@@ -218,8 +219,7 @@ fn leave(id: &str, group: &str, node: u32, process: &str) -> Command {
 }
 
 fn delete(id: &str, group: &str) -> Command {
-    let group = GroupName::new(group).unwrap();
-    let request_id = RequestId::new(id).unwrap();
+    let (request_id, group) = (RequestId::new(id).unwrap(), GroupName::new(group).unwrap());
     Command::DeleteGroup(DeleteGroup { request_id, group, gn: None, most: usize::MAX })
 }
 
