@@ -67,10 +67,10 @@ pub struct GaHost {
 #[derive(Clone, Debug)]
 struct Agent {
     record: GroupRecord,
-    known: Revision, // of the snapshot
-    members: BTreeMap<Pn, MemberState>,
-    live: BTreeSet<Pn>,     // the keys of `members`, as `tree` takes them
-    matches_snapshot: bool, // no member of the snapshot was removed since
+    known: Revision,                         // of the snapshot
+    members: BTreeMap<Pn, Box<MemberState>>, // boxed: map nodes are half empty
+    live: BTreeSet<Pn>,                      // the keys of `members`, as `tree` takes them
+    matches_snapshot: bool,                  // no member of the snapshot was removed since
 }
 
 #[derive(Clone, Debug)]
@@ -365,7 +365,10 @@ impl GaHost {
         if let Some(output) = self.output.pop_front() {
             return Some(output);
         }
-        let (gn, pn) = self.dirty.pop_first()?;
+        let Some((gn, pn)) = self.dirty.pop_first() else {
+            self.output.shrink_to_fit(); // outputs are large, and most hosts have none for long
+            return None;
+        };
         let mut update = self.position(gn, pn).expect("removed members are not dirty");
         update.enrolment = self.enrolment(gn, pn);
         self.confirm_position(gn, pn);

@@ -307,10 +307,12 @@ impl<K: Ord + Clone> Detector<K> {
             Action::Nothing => {}
             Action::AwaitNext => {
                 let fixed = self.config.report_timeout;
-                state.pace.note(now.since(state.heard), fixed);
+                // A pace takes more memory than the rest of a peer, and fixed timeouts need none.
+                let timeout = self.config.adaptive.map_or(fixed, |how| {
+                    state.pace.note(now.since(state.heard), fixed);
+                    state.pace.timeout(how, fixed)
+                });
                 state.heard = now;
-                let adaptive = self.config.adaptive;
-                let timeout = adaptive.map_or(fixed, |how| state.pace.timeout(how, fixed));
                 state.deadline = now.after(timeout);
             }
             // Its reports are late: until the next one it gets the full timeout.

@@ -60,6 +60,9 @@ impl PendingFetches {
     /// Records an answer; returns whether the group is to be fetched once more.
     pub(crate) fn answered(&mut self, now: Moment, gn: Gn) -> bool {
         let again = self.open.remove(&gn).is_some_and(|fetch| fetch.again);
+        if self.open.is_empty() {
+            self.open.clear(); // an emptied map keeps a node, and most of the time it is empty
+        }
         again && self.request(now, gn)
     }
 

@@ -192,6 +192,9 @@ impl Oa {
     /// Handles a host's answer to a report.
     pub fn report_answered(&mut self, now: Moment, host: &NodeName, reply: &OaReportReply) {
         self.awaited_replies.remove(host);
+        if self.awaited_replies.is_empty() {
+            self.awaited_replies.clear(); // an emptied map keeps a node
+        }
         for update in &reply.positions {
             // A refused position triggers its own fetch.
             let _ = self.take_position(now, update, |agent| agent == host);
@@ -423,7 +426,11 @@ impl Oa {
 
     /// Returns the next output; call it until it returns `None`.
     pub fn poll_output(&mut self) -> Option<OaOutput> {
-        self.output.pop_front()
+        let next = self.output.pop_front();
+        if next.is_none() {
+            self.output.shrink_to_fit(); // outputs are large, and most nodes have none for long
+        }
+        next
     }
 
     /// Returns when to call [`Oa::tick`] next, at the latest.

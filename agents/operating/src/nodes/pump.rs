@@ -195,7 +195,7 @@ impl State {
         match &hosted.messages.links.get(peer)?.state {
             LinkState::Down => None,
             LinkState::Local(_) => {
-                let HostedNode { operating, messages, .. } = self.nodes.get_mut(peer)?;
+                let HostedNode { operating, messages, .. } = &mut **self.nodes.get_mut(peer)?;
                 messages.receive(pass.now, operating, node, carried);
                 pass.mark(peer);
                 None
@@ -233,7 +233,8 @@ impl State {
     /// which the fabric does not serve. A packet that the fabric does not take is lost; the unicast
     /// tree carries its message.
     fn multicast(&mut self, node: &NodeName, pn: Pn, packet: &Packet, now: Moment) {
-        let Some(HostedNode { operating, messages, .. }) = self.nodes.get_mut(node) else { return };
+        let Some(hosted) = self.nodes.get_mut(node) else { return };
+        let HostedNode { operating, messages, .. } = &mut **hosted;
         let Some(held) = operating.member(packet.gn, pn) else { return };
         let endpoint = &held.member.endpoint;
         let near = operating.accepts(held.mgid, endpoint).map(|near| &near.member);

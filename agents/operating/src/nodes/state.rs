@@ -34,7 +34,7 @@ pub(crate) struct HostedNode {
 /// All nodes hosted by this process.
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) nodes: BTreeMap<NodeName, HostedNode>,
+    pub(crate) nodes: BTreeMap<NodeName, Box<HostedNode>>, // boxed: map nodes are half empty
     pub(crate) endpoint_owners: BTreeMap<EndpointName, NodeName>,
     /// For the group agents of nodes that come up.
     pub(crate) group_config: GaConfig,
@@ -88,7 +88,7 @@ impl State {
             let operating = Oa::new(Moment(0), identity, start_id, voucher_seed, operating_config);
             let messages = NodeMessages::new(node.clone(), adapters.clone());
             let hosted = HostedNode { operating, agents: None, messages, scheduled: None };
-            nodes.insert(node, hosted);
+            nodes.insert(node, Box::new(hosted));
         }
         Self {
             nodes,

@@ -85,7 +85,7 @@ impl GaHost {
             voucher: None,
             confirm_at,
         };
-        agent.members.insert(pn, state);
+        agent.members.insert(pn, Box::new(state));
         agent.live.insert(pn);
         let touched = agent.record.tree.affected(pn, &agent.live);
         self.mark_changed(gn, touched);
@@ -148,7 +148,7 @@ impl GaHost {
     }
 
     pub(super) fn member_mut(&mut self, gn: Gn, pn: Pn) -> Option<&mut MemberState> {
-        self.groups.get_mut(&gn)?.members.get_mut(&pn)
+        self.groups.get_mut(&gn)?.members.get_mut(&pn).map(Box::as_mut)
     }
 
     pub(super) fn drop_group(&mut self, gn: Gn) {

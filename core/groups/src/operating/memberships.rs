@@ -1,8 +1,10 @@
 //! The memberships of one node, indexed by rank, by process and by packet address.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 
 use fabricast_topology::Mgid;
+use siphasher::sip::SipHasher24;
 
 use crate::ids::{Epoch, Gn, Moment, Pn, Version};
 use crate::message::{MembershipStatus, PositionUpdate};
@@ -58,12 +60,13 @@ impl Membership {
     }
 }
 
-/// All memberships of a node.
+/// All memberships of a node. The indices have no names: a host of many nodes has one of each kind
+/// for every node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Memberships {
     all: BTreeMap<(Gn, Pn), Box<Membership>>, // boxed: map nodes are half empty
-    by_address: BTreeSet<(Mgid, EndpointName, Gn, Pn)>,
-    by_process: BTreeMap<(GroupName, ProcessName), (Gn, Pn)>,
+    by_mgid: BTreeSet<(Mgid, Gn, Pn)>,
+    by_process: BTreeSet<(u32, Gn, Pn)>, // the newest of each process in a group, by their digest
     unconfirmed: BTreeSet<(Moment, Gn, Pn)>, // when to ask the TIC for them
 }
 
@@ -71,23 +74,24 @@ impl Memberships {
     pub(super) fn insert(&mut self, membership: Membership) {
         let key = (membership.member.gn, membership.member.pn);
         self.remove(key.0, key.1);
-        let address = (membership.mgid, membership.member.endpoint.clone(), key.0, key.1);
-        self.by_address.insert(address);
-        let process = (membership.group.clone(), membership.member.process.clone());
-        self.by_process.insert(process, key);
+        self.by_mgid.insert((membership.mgid, key.0, key.1));
+        let (group, process) = (&membership.group, &membership.member.process);
+        let digest = digest(group, process);
+        let former = self.of_process(group, process).map(|held| (held.member.gn, held.member.pn));
+        if let Some((gn, pn)) = former {
+            self.by_process.remove(&(digest, gn, pn));
+        }
+        self.by_process.insert((digest, key.0, key.1));
         self.unconfirmed.extend(membership.confirm_at.map(|at| (at, key.0, key.1)));
         self.all.insert(key, Box::new(membership));
     }
 
     pub(super) fn remove(&mut self, gn: Gn, pn: Pn) -> Option<Membership> {
         let gone = *self.all.remove(&(gn, pn))?;
-        self.by_address.remove(&(gone.mgid, gone.member.endpoint.clone(), gn, pn));
+        self.by_mgid.remove(&(gone.mgid, gn, pn));
+        self.by_process.remove(&(digest(&gone.group, &gone.member.process), gn, pn));
         if let Some(at) = gone.confirm_at {
             self.unconfirmed.remove(&(at, gn, pn));
-        }
-        let process = (gone.group.clone(), gone.member.process.clone());
-        if self.by_process.get(&process) == Some(&(gn, pn)) {
-            self.by_process.remove(&process);
         }
         Some(gone)
     }
@@ -96,6 +100,9 @@ impl Memberships {
     pub(super) fn confirm(&mut self, gn: Gn, pn: Pn) {
         if let Some(at) = self.get_mut(gn, pn).and_then(|held| held.confirm_at.take()) {
             self.unconfirmed.remove(&(at, gn, pn));
+        }
+        if self.unconfirmed.is_empty() {
+            self.unconfirmed.clear(); // an emptied set keeps a node
         }
     }
 
@@ -132,8 +139,11 @@ impl Memberships {
         group: &GroupName,
         process: &ProcessName,
     ) -> Option<&Membership> {
-        let (gn, pn) = self.by_process.get(&(group.clone(), process.clone()))?;
-        self.get(*gn, *pn)
+        let digest = digest(group, process);
+        let those =
+            self.by_process.range((digest, Gn(0), Pn(0))..=(digest, Gn(u64::MAX), Pn(u32::MAX)));
+        let mut those = those.filter_map(|(_, gn, pn)| self.get(*gn, *pn));
+        those.find(|held| (&held.group, &held.member.process) == (group, process))
     }
 
     pub(super) fn at_address(
@@ -141,13 +151,79 @@ impl Memberships {
         mgid: Mgid,
         endpoint: &EndpointName,
     ) -> impl Iterator<Item = &Membership> {
-        let first = (mgid, endpoint.clone(), Gn(0), Pn(0));
-        let last = (mgid, endpoint.clone(), Gn(u64::MAX), Pn(u32::MAX));
-        let those = self.by_address.range(first..=last);
-        those.filter_map(|(_, _, gn, pn)| self.get(*gn, *pn))
+        let those = self.by_mgid.range((mgid, Gn(0), Pn(0))..=(mgid, Gn(u64::MAX), Pn(u32::MAX)));
+        let those = those.filter_map(|(_, gn, pn)| self.get(*gn, *pn));
+        those.filter(move |held| held.member.endpoint == *endpoint)
     }
 
     pub(super) fn into_all(self) -> Vec<Membership> {
         self.all.into_values().map(|held| *held).collect()
+    }
+}
+
+/// Number that few processes of a node share.
+fn digest(group: &GroupName, process: &ProcessName) -> u32 {
+    let mut hasher = SipHasher24::new();
+    (group, process).hash(&mut hasher);
+    let [a, b, c, d, ..] = hasher.finish().to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Revision;
+
+    fn membership(pn: u32, process: &str, endpoint: &str) -> Membership {
+        let node = NodeName::new("n1").unwrap();
+        let member = MemberRecord {
+            gn: Gn(1),
+            pn: Pn(pn),
+            node: node.clone(),
+            process: ProcessName::new(process).unwrap(),
+            endpoint: EndpointName::new(endpoint).unwrap(),
+            joined: Revision(1),
+        };
+        Membership {
+            group: GroupName::new("g").unwrap(),
+            mgid: Mgid(4),
+            member,
+            epoch: Epoch(1),
+            agent: node,
+            agent_address: Address::new("n1:1").unwrap(),
+            position: None,
+            confirm_at: None,
+        }
+    }
+
+    #[test]
+    fn a_process_has_its_newest_membership_until_that_has_ended() {
+        let mut all = Memberships::default();
+        let (group, process) = (GroupName::new("g").unwrap(), ProcessName::new("p").unwrap());
+        let rank = |all: &Memberships| all.of_process(&group, &process).map(|held| held.member.pn);
+        for (pn, process) in [(3, "p"), (7, "p"), (4, "q")] {
+            all.insert(membership(pn, process, "h1"));
+        }
+        assert_eq!(rank(&all), Some(Pn(7)));
+        all.remove(Gn(1), Pn(3));
+        assert_eq!(rank(&all), Some(Pn(7)), "the former one has ended");
+        all.remove(Gn(1), Pn(7));
+        assert_eq!(rank(&all), None);
+    }
+
+    #[test]
+    fn packets_are_for_the_members_at_their_endpoint() {
+        let mut all = Memberships::default();
+        for (pn, endpoint) in [(0, "h1"), (1, "h2"), (2, "h1")] {
+            all.insert(membership(pn, &format!("p{pn}"), endpoint));
+        }
+        let ranks = |all: &Memberships, mgid: u32| {
+            let endpoint = EndpointName::new("h1").unwrap();
+            let found = all.at_address(Mgid(mgid), &endpoint).map(|held| held.member.pn.0);
+            found.collect::<Vec<_>>()
+        };
+        assert_eq!((ranks(&all, 4), ranks(&all, 5)), (vec![0, 2], vec![]));
+        all.remove(Gn(1), Pn(0));
+        assert_eq!(ranks(&all, 4), [2]);
     }
 }
