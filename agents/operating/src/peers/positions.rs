@@ -1,13 +1,15 @@
-//! Positions in unicast trees on their way to the members' nodes, many in a call.
+//! Positions in unicast trees on their way to the members' nodes: many in a call, and without a call
+//! to the nodes of this process.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_group::GroupAgentHost as _;
-use fabricast_groups::ids::{Gn, Pn};
+use fabricast_groups::ids::{Gn, Moment, Pn};
 use fabricast_groups::message::PositionUpdate;
 use fabricast_groups::names::{Address, NodeName};
+use fabricast_groups::operating::Oa;
 use fabricast_proto::v1;
 use fabricast_telemetry::traces::Origin;
 use fabricast_wire::encode_position;
@@ -20,6 +22,8 @@ use crate::runtime::channels::within;
 
 /// Positions in one call.
 const PER_CALL: usize = 2000;
+/// Positions that nodes of this process take at once.
+const AT_ONCE: usize = 256;
 /// A call is given up after this; the agents send again each position that is not confirmed.
 const DEADLINE: Duration = Duration::from_secs(2);
 
@@ -66,15 +70,23 @@ impl Positions {
                 batch
             };
             let Some(batch) = batch else { return };
+            let span = batch.span("place_members");
+            if address.as_str() == self.runtime.nodes.address() {
+                self.give_here(&batch.entries).await;
+                continue;
+            }
             let Ok(mut agents) = self.runtime.channels.operating_agents_at(address.as_str()) else {
                 continue;
             };
-            let span = batch.span("place_members");
             let positions = batch.entries.iter().map(|(_, sent)| encode_position(&sent.update));
             let request = v1::UpdatePositionsRequest { positions: positions.collect() };
             let call = within(DEADLINE, agents.update_positions(request));
             match span.origin().cover(call).await {
-                Ok(answer) => self.note_taken(&batch.entries, &answer.refused),
+                Ok(answer) => {
+                    let refused = answer.refused.iter().map(|one| (Gn(one.gn), Pn(one.pn)));
+                    let refused: BTreeSet<(Gn, Pn)> = refused.collect();
+                    self.note_taken(&batch.entries, &refused);
+                }
                 Err(error) => {
                     debug!(peer = %address, error = %error.message(), "positions not sent");
                 }
@@ -82,10 +94,23 @@ impl Positions {
         }
     }
 
+    /// Gives positions to nodes of this process. A group agent speaks for its own node only.
+    async fn give_here(&self, sent: &[((Gn, Pn), SentPosition)]) {
+        for sent in sent.chunks(AT_ONCE) {
+            let inputs = sent.iter().map(|(_, one)| (one.update.node.clone(), one)).collect();
+            let take = |_: &NodeName, node: &mut Oa, now: Moment, one: &SentPosition| {
+                node.position(now, &one.update, |agent| *agent == one.agent).is_ok()
+            };
+            let taken = self.runtime.nodes.input_many(inputs, take);
+            let refused = sent.iter().zip(taken).filter(|(_, taken)| *taken != Some(true));
+            let refused: BTreeSet<(Gn, Pn)> = refused.map(|(one, _)| one.0).collect();
+            self.note_taken(sent, &refused);
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Tells the agents which positions need not be sent again.
-    fn note_taken(&self, sent: &[((Gn, Pn), SentPosition)], refused: &[v1::RefusedPosition]) {
-        let refused: BTreeSet<(Gn, Pn)> =
-            refused.iter().map(|one| (Gn(one.gn), Pn(one.pn))).collect();
+    fn note_taken(&self, sent: &[((Gn, Pn), SentPosition)], refused: &BTreeSet<(Gn, Pn)>) {
         for sent in sent.chunk_by(|(_, a), (_, b)| a.agent == b.agent) {
             // The agents may be gone by now.
             let _ = self.runtime.nodes.with_agents(&sent[0].1.agent, |agents, _| {
@@ -135,6 +160,25 @@ mod tests {
         let waiting = queue.waiting(&address, &(Gn(1), Pn(1))).unwrap();
         let waiting = &waiting.update;
         assert_eq!((waiting.epoch, waiting.version), (Epoch(2), Version(1)));
+    }
+
+    #[tokio::test]
+    async fn nodes_of_this_process_get_positions_without_a_call() {
+        let test = agent(); // nobody listens at its address
+        test.node_up();
+        let nodes = &test.agent.runtime.nodes;
+        let waits = || nodes.read(&test.node, |agent| agent.next_deadline()).flatten();
+        assert_eq!(waits(), None);
+        let address = nodes.read(&test.node, |agent| agent.identity().address.clone()).unwrap();
+        let update = PositionUpdate { node: test.node.clone(), ..position(0, 1, 1).update };
+        test.agent.positions.send(address, SentPosition { agent: test.node.clone(), update });
+        let asks = async {
+            while waits().is_none() {
+                tokio::task::yield_now().await;
+            }
+        };
+        let asks = tokio::time::timeout(Duration::from_secs(10), asks).await;
+        asks.expect("the node asks for the group that it does not know");
     }
 
     #[tokio::test]
