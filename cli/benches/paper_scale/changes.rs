@@ -23,7 +23,7 @@ const JOINS: usize = 200;
 const PAUSE: Duration = Duration::from_millis(20);
 /// Joins and leaves in a second, and for how long.
 const RATE: u32 = 1_000;
-const TIME: u32 = 10;
+const TIME: u32 = 60;
 /// Time for which the process rests.
 const REST: Duration = Duration::from_secs(10);
 /// Longest wait for anything.
