@@ -1,9 +1,11 @@
 //! Converts groups, tables and faults of a running control plane for the verifier.
 
+use std::collections::BTreeSet;
+
 use fabricast_proto::v1;
 use fabricast_proto::v1::element::Kind;
 use fabricast_routing::verify;
-use fabricast_topology::{EndpointId, Faults, Graph, Mgid, PortSet, TableEntry};
+use fabricast_topology::{Faults, Graph, Mgid, PortSet, TableEntry};
 
 use crate::failure::Failure;
 
@@ -60,23 +62,21 @@ fn walked(
     route: &v1::Route,
     copies: u8,
 ) -> Result<verify::Group, Failure> {
-    let mut members: Vec<EndpointId> = group
-        .members
-        .iter()
-        .filter(|member| !route.cut_off_endpoints.contains(&member.endpoint))
-        .map(|member| {
-            let unknown = || Failure::input(format!("no endpoint '{}'", member.endpoint));
-            graph.find_endpoint(&member.endpoint).ok_or_else(unknown)
-        })
-        .collect::<Result<_, _>>()?;
-    members.sort_unstable();
-    members.dedup();
+    let (mut members, mut only_senders) = (BTreeSet::new(), BTreeSet::new());
+    let is_served = |member: &&v1::Member| !route.cut_off_endpoints.contains(&member.endpoint);
+    for member in group.members.iter().filter(is_served) {
+        let unknown = || Failure::input(format!("no endpoint '{}'", member.endpoint));
+        let endpoint = graph.find_endpoint(&member.endpoint).ok_or_else(unknown)?;
+        let list = if member.sends_only { &mut only_senders } else { &mut members };
+        list.insert(endpoint);
+    }
     Ok(verify::Group {
         mgid: Mgid(group.mgid),
         colors: vec![u16::try_from(route.color)?],
         copies,
         virtual_group: u32::try_from(route.virtual_group)?,
-        members,
+        only_senders: only_senders.difference(&members).copied().collect(),
+        members: members.into_iter().collect(),
     })
 }
 

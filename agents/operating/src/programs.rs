@@ -192,7 +192,8 @@ impl Programs {
                 let group = GroupName::of_programs(address);
                 let spec = GroupSpec::new(group.clone());
                 let endpoint = Some(endpoint);
-                let join = JoinCall { request_id, group: spec, process, endpoint };
+                let sends_only = false;
+                let join = JoinCall { request_id, group: spec, process, endpoint, sends_only };
                 let ends = calls.join_many(vec![(node.clone(), join)]).await;
                 ends.into_iter().try_for_each(|end| end.map(drop))?;
                 info!(%node, interface = interface.name, %group, "programs joined");

@@ -360,7 +360,7 @@ fn group_text(group: &v1::Group) -> String {
             member.pn.to_string(),
             member.node.clone(),
             member.endpoint.clone(),
-            member.process.clone(),
+            format!("{}{}", member.process, if member.sends_only { " (only sends)" } else { "" }),
             member.address.clone(),
         ]);
     }
@@ -372,4 +372,21 @@ fn group_text(group: &v1::Group) -> String {
         text += &format!("\ncomplete, it waited for {} members", group.complete_at_member_count);
     }
     format!("{text}\n\n{rows}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_that_only_send_are_marked() {
+        let member = |process: &str, sends_only| {
+            let process = process.to_owned();
+            v1::Member { process, sends_only, ..Default::default() }
+        };
+        let members = vec![member("programs@eth0", false), member("senders@eth0", true)];
+        let text = group_text(&v1::Group { members, ..Default::default() });
+        assert!(text.contains("senders@eth0 (only sends)"), "{text}");
+        assert!(!text.contains("programs@eth0 (only sends)"), "{text}");
+    }
 }

@@ -133,6 +133,7 @@ async fn a_certificate_of_an_agent_gives_no_place_at_a_free_rank() {
         joined_revision: 1 << 40,
         incarnation: 1,
         voucher: None,
+        sends_only: false,
     };
     for voucher in [None, Some(0), Some(u64::MAX)] {
         let member = v1::Member { voucher, ..made_up.clone() };

@@ -173,6 +173,8 @@ pub struct Joiner {
     pub endpoint: EndpointName,
     /// Name of the process.
     pub process: ProcessName,
+    /// True if it only sends. Ignored if it is a member already.
+    pub sends_only: bool,
 }
 
 /// Request to form whole groups.
@@ -197,7 +199,8 @@ pub struct FormGroup {
     pub members: Vec<FormMember>,
 }
 
-/// A process of a batch. Its node may be left open, since a launcher need not know about nodes.
+/// A process of a batch, which sends and receives. Its node may be left open, since a launcher need
+/// not know about nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormMember {
     /// The adapter port it uses.
@@ -212,7 +215,7 @@ pub struct FormMember {
 
 impl From<Joiner> for FormMember {
     fn from(joiner: Joiner) -> Self {
-        let Joiner { node, incarnation, endpoint, process } = joiner;
+        let Joiner { node, incarnation, endpoint, process, sends_only: _ } = joiner;
         Self { endpoint, process, node: Some(node), incarnation: Some(incarnation) }
     }
 }

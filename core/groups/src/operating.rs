@@ -379,13 +379,15 @@ impl Oa {
         self.end(gn, &ended);
     }
 
-    /// Returns the memberships that a packet to an MGID, received at an endpoint, is for.
+    /// Returns the memberships that a packet to an MGID, received at an endpoint, is for: not those
+    /// that only send.
     pub fn accepts(
         &self,
         mgid: Mgid,
         endpoint: &EndpointName,
     ) -> impl Iterator<Item = &Membership> {
-        self.memberships.at_address(mgid, endpoint)
+        let held = self.memberships.at_address(mgid, endpoint);
+        held.filter(|held| !held.member.sends_only)
     }
 
     /// Returns all memberships, by GN and PN.

@@ -310,6 +310,8 @@ pub struct MemberRecord {
     pub endpoint: EndpointName,
     /// Revision of its join; distinguishes processes that had the same PN one after the other.
     pub joined: Revision,
+    /// True if it only sends, so that switches deliver nothing to its endpoint for it.
+    pub sends_only: bool,
 }
 
 impl MemberRecord {
@@ -317,7 +319,7 @@ impl MemberRecord {
     ///
     /// - `incarnation`: of its node.
     pub fn claim(&self, incarnation: Incarnation) -> MemberClaim<'_> {
-        let Self { gn, pn, node, process, endpoint, joined } = self;
+        let Self { gn, pn, node, process, endpoint, joined, sends_only: _ } = self;
         MemberClaim { gn: *gn, pn: *pn, joined: *joined, node, incarnation, process, endpoint }
     }
 }

@@ -267,6 +267,6 @@ fn gn(at: usize) -> Gn {
 
 fn joined(at: usize, pn: u32, endpoint: EndpointId) -> DirectoryChange {
     let endpoint = RecordedEndpoint::Known(endpoint);
-    let member = CachedMember { endpoint, joined: Revision(0) };
+    let member = CachedMember { endpoint, joined: Revision(0), sends_only: false };
     DirectoryChange::Joined { gn: gn(at), pn: Pn(pn), member }
 }

@@ -74,6 +74,8 @@ pub struct CachedMember {
     pub endpoint: RecordedEndpoint,
     /// Revision of its join. A route of an older revision does not serve it.
     pub joined: Revision,
+    /// True if it only sends: nothing is delivered to its endpoint for it.
+    pub sends_only: bool,
 }
 
 /// Endpoint of a member.
@@ -120,6 +122,8 @@ pub(crate) struct DirectoryCache {
     pub(crate) failed: Vec<FailedElement>,
     /// GNs of the exclusive groups.
     exclusive: BTreeSet<Gn>,
+    /// GNs of the groups with a member that only sends.
+    with_only_senders: BTreeSet<Gn>,
     /// GNs of the groups with a member at an endpoint.
     gns_by_endpoint: BTreeMap<EndpointId, BTreeSet<Gn>>,
     dirty: BTreeSet<Gn>,
@@ -232,8 +236,12 @@ impl DirectoryCache {
             }
             DirectoryChange::Joined { gn, pn, member } => {
                 let group = self.groups.entry(gn).or_default();
-                let endpoint = member.known();
-                if let Some(before) = group.members.insert(pn, member) {
+                let (endpoint, sends_only) = (member.known(), member.sends_only);
+                let before = group.members.insert(pn, member);
+                if sends_only || before.as_ref().is_some_and(|before| before.sends_only) {
+                    self.look_for_only_senders(gn);
+                }
+                if let Some(before) = before {
                     self.forget_endpoint(gn, &before);
                 }
                 if let Some(endpoint) = endpoint {
@@ -245,6 +253,9 @@ impl DirectoryCache {
                 let group = self.groups.get_mut(&gn);
                 if let Some(before) = group.and_then(|group| group.members.remove(&pn)) {
                     self.forget_endpoint(gn, &before);
+                    if before.sends_only {
+                        self.look_for_only_senders(gn);
+                    }
                 }
                 self.dirty.insert(gn);
             }
@@ -284,6 +295,7 @@ impl DirectoryCache {
     /// Removes a group.
     pub(crate) fn remove(&mut self, gn: Gn) {
         self.exclusive.remove(&gn);
+        self.with_only_senders.remove(&gn);
         for member in self.groups.remove(&gn).into_iter().flat_map(|group| group.members) {
             self.forget_endpoint(gn, &member.1);
         }
@@ -298,6 +310,16 @@ impl DirectoryCache {
         }
         self.exclusive.extend(group.exclusive.then_some(gn));
         self.groups.insert(gn, group);
+        self.look_for_only_senders(gn);
+    }
+
+    fn look_for_only_senders(&mut self, gn: Gn) {
+        let has_one = |group: &CachedGroup| group.members.values().any(|member| member.sends_only);
+        if self.groups.get(&gn).is_some_and(has_one) {
+            self.with_only_senders.insert(gn);
+        } else {
+            self.with_only_senders.remove(&gn);
+        }
     }
 
     /// Removes the endpoint of a former member of a group from the index, unless another member is
@@ -319,6 +341,11 @@ impl DirectoryCache {
     /// GNs of the exclusive groups, rising.
     pub(crate) fn exclusive(&self) -> impl Iterator<Item = Gn> {
         self.exclusive.iter().copied()
+    }
+
+    /// GNs of the groups with a member that only sends, rising.
+    pub(crate) fn with_only_senders(&self) -> impl Iterator<Item = Gn> {
+        self.with_only_senders.iter().copied()
     }
 
     /// Groups with a member at an endpoint: GN and group.
@@ -366,7 +393,7 @@ mod tests {
 
     fn joined(gn: u64, pn: u32, endpoint: u32) -> DirectoryChange {
         let endpoint = RecordedEndpoint::Known(EndpointId(endpoint));
-        let member = CachedMember { endpoint, joined: Revision(0) };
+        let member = CachedMember { endpoint, joined: Revision(0), sends_only: false };
         DirectoryChange::Joined { gn: Gn(gn), pn: Pn(pn), member }
     }
 
@@ -404,6 +431,29 @@ mod tests {
         assert_eq!((at(&directory, 5), at(&directory, 6)), (vec![2], vec![]));
         directory.replace(Vec::new());
         assert!(at(&directory, 5).is_empty());
+    }
+
+    #[test]
+    fn groups_with_a_member_that_only_sends_are_listed() {
+        let only_sends = |gn, pn, sends_only| {
+            let DirectoryChange::Joined { member, .. } = joined(gn, pn, 5) else {
+                panic!("a join")
+            };
+            let member = CachedMember { sends_only, ..member };
+            DirectoryChange::Joined { gn: Gn(gn), pn: Pn(pn), member }
+        };
+        let mut directory = DirectoryCache::default();
+        let listed =
+            |directory: &DirectoryCache| -> Vec<Gn> { directory.with_only_senders().collect() };
+        let joins = [only_sends(1, 0, true), only_sends(1, 1, true), only_sends(2, 0, true)];
+        directory.apply(update(3, [group(1, 3), group(2, 3)].into_iter().chain(joins).collect()));
+        assert_eq!(listed(&directory), [Gn(1), Gn(2)]);
+        directory.apply(update(4, vec![left(1, 0), only_sends(2, 0, false)]));
+        assert_eq!(listed(&directory), [Gn(1)], "one is left, and one receives now");
+        directory.apply(update(5, vec![left(1, 1)]));
+        assert_eq!(listed(&directory), []);
+        directory.apply(update(6, vec![only_sends(1, 0, true), DirectoryChange::Deleted(Gn(1))]));
+        assert_eq!(listed(&directory), []);
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod handover;
 mod planned_groups;
 mod reach;
 mod resume;
+mod withheld;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,6 +41,7 @@ use crate::planner::explain::ReportedReason;
 use crate::planner::fault_change::FaultChange;
 use crate::planner::planned_groups::PlannedGroups;
 use crate::planner::reach::Reach;
+use crate::planner::withheld::WithheldPorts;
 #[cfg(test)]
 use crate::table_state::TableState;
 use crate::table_state::Tables;
@@ -80,6 +82,8 @@ pub(crate) struct Planner {
     failed_or_back: BTreeSet<SwitchId>,
     /// Table entries of the plan, also those of dead switches.
     image: TableImage,
+    /// Ports that the switches do not get of these entries.
+    withheld: WithheldPorts,
     reach: Reach,
     /// Spanning trees of the routes that were reported, by GN.
     reported_parts: BTreeMap<Gn, u32>,
@@ -140,6 +144,7 @@ impl Planner {
         };
         Ok(Self {
             image: TableImage::new(graph, engine.plan()),
+            withheld: WithheldPorts::default(),
             reach: Reach::new(graph),
             graph: Arc::clone(graph),
             irregularities,
@@ -164,7 +169,8 @@ impl Planner {
     pub(crate) fn entries(&self, switch: SwitchId) -> impl Iterator<Item = TableEntry> {
         // With fault tolerance trees may cross dead switches, which cannot be programmed.
         let switch = (!self.dead.contains(&switch)).then_some(switch);
-        switch.into_iter().flat_map(|switch| self.image.rows(switch))
+        let rows = switch.into_iter().flat_map(|switch| self.image.rows(switch));
+        rows.filter_map(|row| self.withheld.reduce(row))
     }
 
     /// The entries that all switches ought to hold.
@@ -272,6 +278,9 @@ impl Planner {
         }
         let mut switches = std::mem::take(&mut self.failed_or_back);
         switches.extend(self.image.update(&self.graph, plan));
+        let withheld = WithheldPorts::of(&self.graph, plan, &self.planned, directory);
+        switches.extend(withheld.differing(&self.withheld));
+        self.withheld = withheld;
         self.walk(&groups);
         PlanChange { switches, groups, replaced }
     }
@@ -443,7 +452,8 @@ impl Planner {
                 let ports: Vec<PortId> = tree.ports.iter().copied().filter(lacks).collect();
                 let part = VirtualGroup { ports: &ports, ..*tree };
                 let entries = virtual_group_entries(&self.graph, kind, &part);
-                entries.iter().all(|entry| tables.held().covers(entry))
+                let mut entries = entries.into_iter().filter_map(|row| self.withheld.reduce(row));
+                entries.all(|entry| tables.held().covers(&entry))
             })
     }
 

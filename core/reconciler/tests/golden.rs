@@ -150,7 +150,7 @@ impl World {
     fn joined(&self, gn: u32, pn: u32, endpoint: &str) -> DirectoryChange {
         let endpoint: EndpointId = self.graph.find_endpoint(endpoint).unwrap();
         let endpoint = RecordedEndpoint::Known(endpoint);
-        let member = CachedMember { endpoint, joined: Revision(0) };
+        let member = CachedMember { endpoint, joined: Revision(0), sends_only: false };
         DirectoryChange::Joined { gn: Gn(gn.into()), pn: Pn(pn), member }
     }
 

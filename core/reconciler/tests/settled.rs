@@ -57,7 +57,7 @@ impl World {
 
     fn joined(&self, pn: u32, endpoint: &str) -> DirectoryChange {
         let endpoint = RecordedEndpoint::Known(self.graph.find_endpoint(endpoint).unwrap());
-        let member = CachedMember { endpoint, joined: Revision(0) };
+        let member = CachedMember { endpoint, joined: Revision(0), sends_only: false };
         DirectoryChange::Joined { gn: Gn(1), pn: Pn(pn), member }
     }
 

@@ -83,6 +83,7 @@ pub trait RoutingEngine: Debug + Send + Sync {
             copies: if self.plan().is_dual() { 2 } else { 1 },
             virtual_group: group.virtual_group.0,
             members: self.live_members(group.mgid).expect("the plan's groups exist"),
+            only_senders: Vec::new(),
         });
         served.collect()
     }

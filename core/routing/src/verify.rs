@@ -3,8 +3,9 @@
 //! From every sender a packet is followed over all copies: into a switch by a port, through the row
 //! for (switch, input port, color), out by its ports. What must hold:
 //! - R1: a row serves one virtual group.
-//! - R2: every other member gets exactly one copy (with fault tolerance one or two), nothing comes
-//!   round twice, and any other receiver is a member of another group of the same virtual group.
+//! - R2: every other member that receives gets exactly one copy (with fault tolerance one or two),
+//!   nothing comes round twice, and any other receiver is a member that receives of another group of
+//!   the same virtual group.
 //! - R4: no entry number reaches C.
 //!
 //! A cycle of channels that wait for each other breaks no rule, and is reported by itself
@@ -35,8 +36,17 @@ pub struct Group {
     pub copies: u8,
     /// The virtual group it belongs to.
     pub virtual_group: u32,
-    /// Endpoints that must be reached, each once. With fewer than two nothing is sent.
+    /// Endpoints that send, and must be reached, each once.
     pub members: Vec<EndpointId>,
+    /// Endpoints that send, and must not be reached for this group. With fewer than two in both
+    /// lists nothing is sent.
+    pub only_senders: Vec<EndpointId>,
+}
+
+impl Group {
+    fn senders(&self) -> impl Iterator<Item = EndpointId> {
+        self.members.iter().chain(&self.only_senders).copied()
+    }
 }
 
 /// Members that send.
@@ -229,7 +239,8 @@ pub fn verify(
         insiders: vec![0; graph.endpoint_count()],
         stack: Vec::new(),
     };
-    let mut order: Vec<&Group> = groups.iter().filter(|group| group.members.len() >= 2).collect();
+    let mut order: Vec<&Group> =
+        groups.iter().filter(|group| group.senders().count() >= 2).collect();
     order.sort_by_key(|group| (group.virtual_group, group.mgid));
     notes.report.groups = order.len();
     for (round, family) in (1u32..).zip(order.chunk_by(|a, b| a.virtual_group == b.virtual_group)) {
@@ -299,10 +310,10 @@ impl Walker<'_> {
             return;
         }
         let mut senders: Vec<Sender> = Vec::with_capacity(group.members.len());
-        for endpoint in &group.members {
-            match self.graph.attachment(*endpoint).filter(|port| self.hops.is_live(*port)) {
-                Some(port) => senders.push(Sender { port: port.0, endpoint: *endpoint }),
-                None => notes.add(Violation::Detached { mgid, endpoint: *endpoint }),
+        for endpoint in group.senders() {
+            match self.graph.attachment(endpoint).filter(|port| self.hops.is_live(*port)) {
+                Some(port) => senders.push(Sender { port: port.0, endpoint }),
+                None => notes.add(Violation::Detached { mgid, endpoint }),
             }
         }
         senders.sort_unstable();

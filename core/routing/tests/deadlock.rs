@@ -45,7 +45,8 @@ fn walk(graph: &Graph, tables: TableKind, trees: &[Vec<PortId>], senders: Sender
         part.add(PlannedTree { root: None, ports, groups: vec![(mgid, live)] });
         plan.set_part(u32::from(color), part);
         let (virtual_group, copies) = (mgid.0, 1);
-        groups.push(Group { mgid, colors: vec![color], copies, virtual_group, members });
+        let (colors, only_senders) = (vec![color], Vec::new());
+        groups.push(Group { mgid, colors, copies, virtual_group, members, only_senders });
     }
     let options = Options { colors, tables, senders, list: 5 };
     let entries = table_entries(graph, &plan);

@@ -195,14 +195,30 @@ fn rows(graph: &Graph, rows: &[(&str, u8, &[u8])]) -> Vec<TableEntry> {
 }
 
 fn pair(mgid: u32, virtual_group: u32, members: [u32; 2]) -> Group {
-    let members = members.map(EndpointId).into();
-    Group { mgid: Mgid(mgid), colors: vec![0], copies: 1, virtual_group, members }
+    let (members, only_senders) = (members.map(EndpointId).into(), Vec::new());
+    Group { mgid: Mgid(mgid), colors: vec![0], copies: 1, virtual_group, members, only_senders }
 }
 
 fn violations(groups: &[Group], table: &[(&str, u8, &[u8])]) -> Vec<Violation> {
     let (graph, _) = small(TableKind::PerPort);
     let table = rows(&graph, table);
     verify(&graph, &Faults::new(), groups, &table, options(TableKind::PerPort)).violations
+}
+
+#[test]
+fn the_verifier_has_members_that_only_send_get_nothing() {
+    let (mgid, receiver, sender) = (Mgid(7), EndpointId(0), EndpointId(1));
+    let group = Group { members: vec![receiver], only_senders: vec![sender], ..pair(7, 7, [0, 1]) };
+    let alone = std::slice::from_ref(&group);
+    let [there, back]: [(&str, u8, &[u8]); 2] = [("leaf0", 2, &[1]), ("leaf0", 1, &[2])];
+    assert_eq!(violations(alone, &[there]), []);
+    let missed = Violation::NotDelivered { mgid, from: sender, to: receiver };
+    assert_eq!(violations(alone, &[]), [missed]);
+    let stray = Violation::DeliveredToStranger { mgid, from: receiver, to: sender };
+    assert_eq!(violations(alone, &[there, back]), [stray]);
+    // In another group of the virtual group it receives.
+    let other = pair(8, 7, [0, 1]);
+    assert_eq!(violations(&[group, other], &[there, back]), []);
 }
 
 #[test]

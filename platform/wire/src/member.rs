@@ -33,6 +33,7 @@ fn encode(record: &MemberRecord, address: &str, incarnation: Option<Incarnation>
         joined_revision: record.joined.0,
         incarnation: incarnation.map_or(0, |incarnation| incarnation.0),
         voucher: None,
+        sends_only: record.sends_only,
     }
 }
 
@@ -52,6 +53,7 @@ pub fn decode_member(gn: Gn, wire: &v1::Member) -> Result<MemberView, WireError>
             process: decode_name("member.process", &wire.process, ProcessName::new)?,
             endpoint: decode_name("member.endpoint", &wire.endpoint, EndpointName::new)?,
             joined: Revision(wire.joined_revision),
+            sends_only: wire.sends_only,
         },
         incarnation: Incarnation(wire.incarnation),
         address: decode_name("member.address", &wire.address, Address::new)?,

@@ -63,18 +63,21 @@ fn route() -> impl Strategy<Value = Route> {
 
 fn member() -> impl Strategy<Value = MemberView> {
     let names = (node_name(), NAME, endpoint(), address());
-    (names, any::<(u64, u32, u64, u64)>()).prop_map(
-        |((node, process, endpoint, address), (gn, pn, joined, incarnation))| MemberView {
-            member: MemberRecord {
-                gn: Gn(gn),
-                pn: Pn(pn),
-                node,
-                process: ProcessName::new(&process).unwrap(),
-                endpoint,
-                joined: Revision(joined),
-            },
-            incarnation: Incarnation(incarnation),
-            address,
+    (names, any::<(u64, u32, u64, u64, bool)>()).prop_map(
+        |((node, process, endpoint, address), (gn, pn, joined, incarnation, sends_only))| {
+            MemberView {
+                member: MemberRecord {
+                    gn: Gn(gn),
+                    pn: Pn(pn),
+                    node,
+                    process: ProcessName::new(&process).unwrap(),
+                    endpoint,
+                    joined: Revision(joined),
+                    sends_only,
+                },
+                incarnation: Incarnation(incarnation),
+                address,
+            }
         },
     )
 }

@@ -59,7 +59,8 @@ fn decode_change(graph: &Graph, kind: Kind) -> Result<Option<DirectoryChange>, W
                     RecordedEndpoint::Unknown(Box::new(name))
                 }
             };
-            let member_state = CachedMember { endpoint, joined: Revision(member.joined_revision) };
+            let (joined, sends_only) = (Revision(member.joined_revision), member.sends_only);
+            let member_state = CachedMember { endpoint, joined, sends_only };
             let pn = Pn(member.pn);
             Some(DirectoryChange::Joined { gn: Gn(gn), pn, member: member_state })
         }
@@ -326,6 +327,16 @@ pub(crate) mod tests {
         }
         let foreign = v1::Element { kind: Some(element::Kind::Endpoint("h99".to_owned())) };
         assert_eq!(decode_element(&graph, &foreign), None);
+    }
+
+    #[test]
+    fn a_member_that_only_sends_is_taken_as_such() {
+        let endpoint = "h3".to_owned();
+        let member = v1::Member { endpoint, sends_only: true, ..Default::default() };
+        let kind = Kind::Joined(v1::MemberChange { gn: 7, member: Some(member) });
+        let change = decode_change(&graph(), kind).unwrap();
+        let Some(DirectoryChange::Joined { member, .. }) = change else { panic!("a join") };
+        assert!(member.sends_only);
     }
 
     #[test]

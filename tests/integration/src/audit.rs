@@ -1,8 +1,10 @@
 //! Checks the tables of the switches against the groups in the records.
 
+use std::collections::BTreeSet;
+
 use fabricast_proto::v1;
 use fabricast_routing::verify::{Group, Options, Senders, verify};
-use fabricast_topology::{EndpointId, Faults, Mgid, TableEntry};
+use fabricast_topology::{Faults, Mgid, TableEntry};
 
 use crate::client::{Client, color_of};
 use crate::layout::Layout;
@@ -78,11 +80,11 @@ fn walked(layout: &Layout, group: &v1::Group, color: u32) -> Group {
     let route = group.route.clone().unwrap_or_default();
     let served =
         group.members.iter().filter(|member| !route.cut_off_endpoints.contains(&member.endpoint));
-    let mut members: Vec<EndpointId> = served
-        .map(|member| layout.graph.find_endpoint(&member.endpoint).expect("an endpoint"))
-        .collect();
-    members.sort_unstable();
-    members.dedup();
+    let (mut members, mut only_senders) = (BTreeSet::new(), BTreeSet::new());
+    for member in served {
+        let list = if member.sends_only { &mut only_senders } else { &mut members };
+        list.insert(layout.graph.find_endpoint(&member.endpoint).expect("an endpoint"));
+    }
     Group {
         mgid: Mgid(group.mgid),
         colors: [Some(color), route.second_color]
@@ -92,6 +94,7 @@ fn walked(layout: &Layout, group: &v1::Group, color: u32) -> Group {
             .collect(),
         copies: if layout.fault_tolerant { 2 } else { 1 },
         virtual_group: u32::try_from(route.virtual_group).expect("a number"),
-        members,
+        only_senders: only_senders.difference(&members).copied().collect(),
+        members: members.into_iter().collect(),
     }
 }

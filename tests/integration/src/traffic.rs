@@ -115,10 +115,10 @@ impl Traffic {
     /// Sends one packet. Returns its number.
     async fn send(&self, group: &v1::Group, sender: &v1::Member) -> Result<u64, Status> {
         let cut_off = group.route.clone().unwrap_or_default().cut_off_endpoints;
-        let others = group
-            .members
-            .iter()
-            .filter(|member| member.pn != sender.pn && !cut_off.contains(&member.endpoint));
+        let others = group.members.iter().filter(|member| {
+            let receives = !member.sends_only && !cut_off.contains(&member.endpoint);
+            receives && member.pn != sender.pn
+        });
         let expected = others.map(|member| (member.node.clone(), member.process.clone())).collect();
         let number = {
             let mut ledger = self.ledger();

@@ -69,6 +69,7 @@ pub(super) fn read_join(
         },
         process: decode_name("process", &request.process, ProcessName::new)?,
         endpoint,
+        sends_only: false,
     };
     Ok((live_node(nodes, &request.node)?, join))
 }

@@ -68,6 +68,7 @@ pub(crate) fn join_request(join: &Join) -> v1::JoinGroupRequest {
         job: join.group.job.as_ref().map_or_else(String::new, ToString::to_string),
         complete_at_member_count: join.group.complete_at.map_or(0, NonZeroU32::get),
         job_token: join.group.token.as_ref().map_or_else(String::new, |it| it.as_str().to_owned()),
+        sends_only: join.member.sends_only,
     }
 }
 

@@ -214,7 +214,8 @@ fn delivery_groups(routes: &RoutesFile, members: &Members) -> Vec<verify::Group>
         let mut colors: Vec<u16> = route.trees.iter().map(|tree| tree.color).collect();
         colors.dedup();
         let copies = if routes.header.fault_tolerant { 2 } else { 1 };
-        Some(verify::Group { mgid, colors, copies, virtual_group, members })
+        let only_senders = Vec::new();
+        Some(verify::Group { mgid, colors, copies, virtual_group, members, only_senders })
     });
     groups.collect()
 }

@@ -44,6 +44,7 @@ fn view(pn: u32, node: u32, joined: u64) -> MemberView {
             process: ProcessName::new("p").unwrap(),
             endpoint: EndpointName::new(&format!("h{node}")).unwrap(),
             joined: Revision(joined),
+            sends_only: false,
         },
         incarnation: Incarnation(1),
         address: Address::new(&format!("10.0.0.{node}:1")).unwrap(),

@@ -82,6 +82,7 @@ fn joiner(directory: &Directory, member: &FormMember) -> Result<Joiner, Refusal>
         incarnation: member.incarnation.unwrap_or(record.incarnation),
         endpoint: endpoint.clone(),
         process: member.process.clone(),
+        sends_only: false,
     })
 }
 

@@ -209,6 +209,7 @@ impl<'a> Draft<'a> {
                 process: joiner.process.clone(),
                 endpoint: joiner.endpoint.clone(),
                 joined: self.revision,
+                sends_only: joiner.sends_only,
             });
             given.insert(key, Arc::clone(&member));
             fresh.push(Arc::clone(&member));

@@ -195,12 +195,9 @@ fn spec(group: &str) -> GroupSpec {
 }
 
 fn joiner(node: u32, process: &str) -> Joiner {
-    Joiner {
-        node: node_name(node),
-        incarnation: Incarnation(1),
-        endpoint: EndpointName::new(&format!("h{node}/0")).unwrap(),
-        process: ProcessName::new(process).unwrap(),
-    }
+    let endpoint = EndpointName::new(&format!("h{node}/0")).unwrap();
+    let (node, process) = (node_name(node), ProcessName::new(process).unwrap());
+    Joiner { node, incarnation: Incarnation(1), endpoint, process, sends_only: false }
 }
 
 fn join(id: &str, group: &str, node: u32, process: &str) -> Command {

@@ -127,11 +127,11 @@ impl Oa {
                 CallStage::Join(call) => {
                     let endpoint = call.endpoint.as_ref().or(self.identity.endpoints.first());
                     let Some(endpoint) = endpoint.cloned() else { continue };
-                    let process = call.process.clone();
+                    let (process, sends_only) = (call.process.clone(), call.sends_only);
                     let join = Join {
                         request_id: call.request_id.clone(),
                         group: call.group.clone(),
-                        member: Joiner { node, incarnation, endpoint, process },
+                        member: Joiner { node, incarnation, endpoint, process, sends_only },
                     };
                     self.output.push_back(OaOutput::Join(*id, join));
                 }

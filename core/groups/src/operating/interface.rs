@@ -62,6 +62,8 @@ pub struct JoinCall {
     pub process: ProcessName,
     /// The adapter port it uses; `None` means the node's first.
     pub endpoint: Option<EndpointName>,
+    /// True if it only sends.
+    pub sends_only: bool,
 }
 
 /// Leave requested by a process.

@@ -85,6 +85,7 @@ fn member(pn: u32, joined: u64) -> MemberRecord {
         process: process(),
         endpoint: endpoint("h1"),
         joined: Revision(joined),
+        sends_only: false,
     }
 }
 
@@ -149,7 +150,7 @@ fn position(epoch: u64, version: u64, color: Option<u16>) -> PositionUpdate {
 fn join_call(id: &str) -> JoinCall {
     let group = GroupSpec::new(group_name());
     let request_id = RequestId::new(id).unwrap();
-    JoinCall { request_id, group, process: process(), endpoint: None }
+    JoinCall { request_id, group, process: process(), endpoint: None, sends_only: false }
 }
 
 fn joined() -> Joined {

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::{Change, MemberRecord};
-use crate::ids::{Gn, Pn};
+use crate::ids::{Gn, Pn, Revision};
+use crate::names::{EndpointName, NodeName, ProcessName};
 
 impl Change {
     /// Returns the key of the record; keys sort by kind, then by number or name.
@@ -36,8 +38,13 @@ impl Change {
             Self::NodePut(node) => serde_json::to_vec(node),
             Self::GroupPut(group) => serde_json::to_vec(group),
             Self::MemberPut(member) => {
-                let MemberRecord { gn: _, pn: _, node, process, endpoint, joined } = &**member;
-                serde_json::to_vec(&(node, process, endpoint, joined)) // the rest is its key
+                // The rest is its key. Earlier versions read those that receive.
+                let MemberRecord { gn: _, pn: _, node, process, endpoint, joined, sends_only } =
+                    &**member;
+                match sends_only {
+                    false => serde_json::to_vec(&(node, process, endpoint, joined)),
+                    true => serde_json::to_vec(&(node, process, endpoint, joined, true)),
+                }
             }
             Self::MgidRetired(mgid, at) => serde_json::to_vec(&(mgid, at)),
             Self::JobPut(job) => serde_json::to_vec(job),
@@ -68,8 +75,16 @@ impl Change {
             Some(("member", numbers)) => {
                 let (gn, pn) = member_numbers(numbers)
                     .ok_or_else(|| DecodeError::UnknownKey { key: key.to_owned() })?;
-                let (node, process, endpoint, joined) = read(key, value)?;
-                Self::MemberPut(Arc::new(MemberRecord { gn, pn, node, process, endpoint, joined }))
+                let MemberValue(node, process, endpoint, joined, sends_only) = read(key, value)?;
+                Self::MemberPut(Arc::new(MemberRecord {
+                    gn,
+                    pn,
+                    node,
+                    process,
+                    endpoint,
+                    joined,
+                    sends_only,
+                }))
             }
             Some(("mgid", _)) => {
                 let (mgid, at) = read(key, value)?;
@@ -89,6 +104,10 @@ impl Change {
         }
     }
 }
+
+/// Value of a member's record; the last element may be left out.
+#[derive(Deserialize)]
+struct MemberValue(NodeName, ProcessName, EndpointName, Revision, #[serde(default)] bool);
 
 fn member_numbers(key: &str) -> Option<(Gn, Pn)> {
     let (gn, pn) = key.split_once('/')?;

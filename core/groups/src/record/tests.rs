@@ -15,6 +15,7 @@ fn member() -> MemberRecord {
         process: ProcessName::new("rank 3").unwrap(),
         endpoint: EndpointName::new("h0").unwrap(),
         joined: Revision(9),
+        sends_only: false,
     }
 }
 
@@ -55,6 +56,7 @@ fn records_decode_to_what_was_encoded() {
     for change in [
         Change::NodePut(node),
         Change::MemberPut(Arc::new(member())),
+        Change::MemberPut(Arc::new(MemberRecord { sends_only: true, ..member() })),
         Change::RequestPut(request()),
         Change::MgidRetired(Mgid(5), Revision(6)),
         Change::JobPut(JobRecord {
@@ -144,6 +146,12 @@ fn a_deletion_has_the_key_of_the_put() {
     let gone = Change::MemberDeleted(Arc::new(member()));
     assert_eq!(gone.encode(), None);
     assert_eq!(gone.store_key(), Change::MemberPut(Arc::new(member())).store_key());
+}
+
+#[test]
+fn the_value_of_a_member_that_receives_is_that_of_earlier_versions() {
+    let value = Change::MemberPut(Arc::new(member())).encode().unwrap();
+    assert_eq!(value, br#"["a/b","rank 3","h0",9]"#);
 }
 
 #[test]

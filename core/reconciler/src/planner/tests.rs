@@ -34,7 +34,7 @@ pub(crate) fn group(mgid: u32, endpoints: &[&str]) -> CachedGroup {
         let unknown = || RecordedEndpoint::Unknown(Box::new(EndpointName::new(name).unwrap()));
         let known = || RecordedEndpoint::Known(EndpointId(number));
         let endpoint = if number < 64 { known() } else { unknown() };
-        CachedMember { endpoint, joined: Revision(0) }
+        CachedMember { endpoint, joined: Revision(0), sends_only: false }
     };
     CachedGroup {
         mgid: Mgid(mgid),

@@ -12,7 +12,7 @@ use crate::interface::{Input, Output, SwitchTable};
 use crate::reconciler::Reconciler;
 
 /// First bytes of a file with a recording.
-const MAGIC: &[u8] = b"fabricast recording 1\n";
+const MAGIC: &[u8] = b"fabricast recording 2\n";
 /// Bytes of the length before a frame.
 const LENGTH: usize = 4;
 

@@ -45,6 +45,7 @@ pub(crate) fn join(graph: &Graph, request: v1::JoinGroupRequest) -> Result<Join,
             incarnation: Incarnation(incarnation),
             endpoint: endpoint(graph, &request.endpoint)?,
             process: fields::name("process", &request.process, ProcessName::new)?,
+            sends_only: request.sends_only,
         },
     })
 }

@@ -403,6 +403,7 @@ mod tests {
             process: ProcessName::new(&format!("p{pn}")).unwrap(),
             endpoint: endpoint(choice),
             joined: Revision(gn),
+            sends_only: false,
         }
     }
 

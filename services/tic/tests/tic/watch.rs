@@ -133,6 +133,22 @@ async fn a_snapshot_with_its_deltas_equals_a_later_snapshot() {
 }
 
 #[tokio::test]
+async fn a_member_that_only_sends_is_told_as_such() {
+    let tic = Tic::on_memory().await;
+    tic.register(0).await;
+    let mut client = tic.client.clone();
+    let only_sends = v1::JoinGroupRequest { sends_only: true, ..join("g", 0, "sender") };
+    let joined = client.join_group(only_sends).await.unwrap().into_inner();
+    assert!(joined.member.unwrap().sends_only);
+    assert!(!tic.join("g", 0, "receiver").await.sends_only);
+    let again = v1::JoinGroupRequest { request_id: "again".to_owned(), ..join("g", 0, "sender") };
+    let joined = client.join_group(again).await.unwrap().into_inner();
+    assert!(joined.member.unwrap().sends_only, "it is a member already");
+    let told = Mirror::snapshot(&mut tic.watch().await).await.members;
+    assert_eq!(told.values().map(|one| one.sends_only).collect::<Vec<_>>(), [true, false]);
+}
+
+#[tokio::test]
 async fn only_a_reader_that_does_not_read_is_cut_off() {
     let mut setup = setup(StoreLocation::Memory);
     setup.watch_queue = 4;

@@ -268,6 +268,33 @@ async fn join_at_tic(client: &Client, group: &str, mgid: u32) -> Result<(), Stat
 }
 
 #[tokio::test]
+async fn a_member_that_only_sends_is_heard_and_hears_nothing() {
+    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    let client = &cluster.client;
+    let traffic = Traffic::listen(client).await;
+    client.join_all("g", &["n0", "n6"]).await;
+    let node = client.node("n12").await.unwrap();
+    let request = v1::JoinGroupRequest {
+        request_id: fabricast_rpc::request_id(),
+        group: "g".to_owned(),
+        node: node.name,
+        incarnation: node.incarnation,
+        endpoint: "h12".to_owned(),
+        process: "sender".to_owned(),
+        sends_only: true,
+        ..Default::default()
+    };
+    client.tic().join_group(request).await.unwrap();
+    cluster.is_whole(&traffic, &Faults::new()).await;
+    // Its endpoint gets what another member there is to receive, and nothing after that has left.
+    client.join("g", "n12").await.unwrap();
+    cluster.is_whole(&traffic, &Faults::new()).await;
+    client.leave("g", "n12").await.unwrap();
+    cluster.is_whole(&traffic, &Faults::new()).await;
+    traffic.all_arrived(&[client.group("g").await]).await;
+}
+
+#[tokio::test]
 async fn an_mgid_is_used_again_only_after_the_tables_are_clean() {
     let mut cluster = Cluster::start(Layout::leaf_spine()).await;
     let client = cluster.client.clone();

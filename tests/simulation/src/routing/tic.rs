@@ -234,6 +234,7 @@ fn wire_change(change: &Change) -> Option<Kind> {
             pn: member.pn.0,
             endpoint: member.endpoint.as_str().to_owned(),
             joined_revision: member.joined.0,
+            sends_only: member.sends_only,
             ..v1::Member::default()
         }),
     };

@@ -119,6 +119,7 @@ impl World {
             group: spec(group),
             process: ProcessName::new(process).expect("a good name"),
             endpoint: None,
+            sends_only: false,
         };
         // A node without power refuses.
         let _ = self.nodes[at].oa.join(self.now, call);
@@ -184,6 +185,7 @@ impl World {
             incarnation: self.nodes[*at].oa.incarnation(),
             endpoint: EndpointName::new(&format!("h{at}/1")).expect("a good name"),
             process: ProcessName::new("launched").expect("a good name"),
+            sends_only: false,
         };
         let members = nodes.iter().map(joiner).map(FormMember::from).collect();
         let groups = vec![FormGroup { group: spec(group), members }];

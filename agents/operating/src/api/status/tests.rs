@@ -56,6 +56,7 @@ fn join(endpoint: &str) -> JoinCall {
         },
         process: ProcessName::new("p").unwrap(),
         endpoint: Some(EndpointName::new(endpoint).unwrap()),
+        sends_only: false,
     }
 }
 

@@ -62,7 +62,8 @@ fn directory(every: usize) -> Directory {
                 ..GroupSpec::new(GroupName::new(&format!("g{number}")).unwrap())
             };
             let process = ProcessName::new("p").unwrap();
-            let member = Joiner { node: name, incarnation: Incarnation(1), endpoint, process };
+            let incarnation = Incarnation(1);
+            let member = Joiner { node: name, incarnation, endpoint, process, sends_only: false };
             let request_id = RequestId::new(&format!("r{number}")).unwrap();
             run(&mut directory, &Command::Join(Join { request_id, group, member }));
         }

@@ -139,6 +139,7 @@ fn member(number: u32) -> Change {
         process: ProcessName::new("p").unwrap(),
         endpoint: EndpointName::new(&format!("h{number}")).unwrap(),
         joined: Revision(1),
+        sends_only: false,
     }))
 }
 

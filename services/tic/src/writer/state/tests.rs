@@ -266,7 +266,8 @@ impl World {
         let endpoints = endpoints(node);
         let at = self.chance.below(2) as usize % endpoints.len();
         let process = ProcessName::new(&format!("p{}", self.chance.below(3))).unwrap();
-        Joiner { node: node_name(node), incarnation, endpoint: endpoints[at].clone(), process }
+        let (node, endpoint) = (node_name(node), endpoints[at].clone());
+        Joiner { node, incarnation, endpoint, process, sends_only: self.chance.below(4) == 0 }
     }
 
     fn commit(&mut self) {

@@ -172,6 +172,7 @@ fn joiner(world: &RouteWorld, endpoint: u32, process: u32) -> Joiner {
         incarnation: Incarnation(1),
         endpoint: EndpointName::new(name).expect("a good name"),
         process: ProcessName::new(&format!("p{process}")).expect("a good name"),
+        sends_only: false,
     }
 }
 
