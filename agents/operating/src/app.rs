@@ -11,7 +11,7 @@
 //!                                                                        each contribution
 //!  Nodes ──► PacketSender (bounded queue) ──► FabricStream ──► fabric
 //!  fabric ──► FabricStream ──► Listeners (bounded; a slow one loses packets) ──► processes
-//!  programs ──IGMP──► kernel ──► Programs ──► inputs of Nodes (joins, leaves)
+//!  programs ──IGMP, packets──► kernel ──► Programs ──► inputs of Nodes (joins, leaves)
 //!  Announcements ──datagram of each interface, every 2 s──► switch ──► switch agent
 //!  OpenLink ──► message layers of Nodes ──► MemberEvents (a slow process stops its senders)
 //! ```
@@ -170,7 +170,8 @@ impl App {
         let report_interval = Arc::new(watch::Sender::new(config.report_interval));
         let interfaces = Interface::of(&config.nodes).map_err(StartError::Interface)?;
         let announcements = Announcements::of(&config);
-        let programs = Programs::new(&agent, interfaces, config.program_ranges);
+        let programs =
+            Programs::new(&agent, interfaces, config.program_ranges, config.program_senders);
         let settings = LiveSettings { nodes, retry, report_interval, user_rules };
         Ok(Self { server, services, socket, agent, programs, announcements, to_fabric, settings })
     }

@@ -1,7 +1,10 @@
 //! Programs that use IP multicast by themselves: what they have joined, as Linux lists it.
 //!
 //! The list (`/proc/net/igmp`) has what programs hold at this moment, whatever they did before, so
-//! a program that died is not in it.
+//! a program that died is not in it. What they send to without having joined is in no list: that is
+//! [`ProgramSenders`].
+
+mod senders;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,6 +12,8 @@ use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use thiserror::Error;
+
+pub use senders::{ProgramSenders, SenderLimits, Watched};
 
 /// Addresses of one network only, which no router forwards (RFC 5771).
 const LINK_LOCAL: AddressRange = AddressRange { first: Ipv4Addr::new(224, 0, 0, 0), length: 24 };
@@ -45,6 +50,16 @@ impl AddressRange {
     /// True if the address is in the range.
     pub fn contains(self, address: Ipv4Addr) -> bool {
         u32::from(address) & self.mask() == u32::from(self.first)
+    }
+
+    /// Returns the lowest address.
+    pub fn first(self) -> Ipv4Addr {
+        self.first
+    }
+
+    /// Returns the highest address.
+    pub fn last(self) -> Ipv4Addr {
+        Ipv4Addr::from(u32::from(self.first) | !self.mask())
     }
 
     fn mask(self) -> u32 {
@@ -151,6 +166,8 @@ mod tests {
         assert!(range.contains(Ipv4Addr::new(239, 191, 255, 255)));
         assert!(!range.contains(Ipv4Addr::new(239, 192, 0, 0)));
         assert_eq!(range.to_string(), "239.128.0.0/10");
+        let ends = (range.first(), range.last());
+        assert_eq!(ends, (Ipv4Addr::new(239, 128, 0, 0), Ipv4Addr::new(239, 191, 255, 255)));
         let one: AddressRange = "232.0.0.1/32".parse().unwrap();
         assert!(
             one.contains(Ipv4Addr::new(232, 0, 0, 1)) && !one.contains(Ipv4Addr::new(232, 0, 0, 2))

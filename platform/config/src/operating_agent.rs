@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fabricast_groups::detector::DetectorConfig;
-use fabricast_groups::programs::{AddressRange, RangeError};
+use fabricast_groups::programs::{AddressRange, RangeError, SenderLimits};
 use fabricast_rpc::Limits;
 use serde::Deserialize;
 
@@ -24,6 +24,9 @@ use crate::value::{
 
 /// Without the scope of an organization, where the colors have their addresses (docs/openflow.md).
 const PROGRAM_RANGES: [&str; 3] = ["239.0.0.0/9", "239.128.0.0/10", "239.255.0.0/16"];
+
+/// Most addresses that programs of an interface may send to without having joined.
+const MOST_SENDERS: usize = 1000;
 
 /// Checked settings of an operating agent process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +56,8 @@ pub struct OperatingAgentConfig {
     pub shared_memory: Option<PathBuf>,
     /// Addresses that programs of IP multicast may join; others are left alone.
     pub program_ranges: Vec<AddressRange>,
+    /// Limits for what programs send to without having joined.
+    pub program_senders: SenderLimits,
     /// Address of the packets of color 0; those of others follow. `None` if processes send none.
     pub color_addresses: Option<Ipv4Addr>,
     /// True if the interfaces of nodes are announced, for switch agents that look for endpoints.
@@ -123,6 +128,16 @@ pub struct RawOperatingAgentConfig {
     /// and 239.255.0.0/16, which is all that is administered by a site but the range in which the
     /// addresses of colors are.
     pub program_ranges: Vec<String>,
+    /// Addresses of these ranges, 0 to 1000 for each interface, that programs may send to at a time
+    /// without having joined: they are found by their packets, and the node then only sends.
+    /// Default 64: each may be a group and a flow in switches, and few programs only send. 0:
+    /// senders have to join.
+    pub program_senders: usize,
+    /// Time without a packet after which programs send no more to such an address, at least 1s:
+    /// they are looked at twice a second. Default 60s: a program that sends every few seconds is
+    /// not routed anew each time.
+    #[serde(with = "humantime_serde")]
+    pub program_sender_timeout: Duration,
     /// IPv4 address of color 0, as `addresses` of the driver of the switches: with `interfaces`,
     /// processes that talk to each other directly send to a whole group by the switches. Empty:
     /// they do not. Default 239.192.0.0, as the driver's.
@@ -184,6 +199,8 @@ impl Default for RawOperatingAgentConfig {
             process_rules: Vec::new(),
             shared_memory: PathBuf::from("/dev/shm"),
             program_ranges: PROGRAM_RANGES.map(str::to_owned).to_vec(),
+            program_senders: 64,
+            program_sender_timeout: Duration::from_secs(60),
             color_addresses: Ipv4Addr::new(239, 192, 0, 0).to_string(),
             announce: false,
             report_interval: Duration::from_millis(500),
@@ -226,6 +243,8 @@ impl Role for OperatingAgentConfig {
         check_calls(problems, unasked, "tic", tic.iter().flatten());
         check_calls(problems, unasked, "fabric", fabric.iter().flatten());
         let program_ranges = check_ranges(problems, &raw.program_ranges);
+        let program_senders =
+            check_senders(problems, raw.program_senders, raw.program_sender_timeout);
         let color_addresses = check_color_addresses(problems, &raw.color_addresses);
         let nodes = check_nodes(problems, raw.nodes);
         let has_none = |nodes: &Vec<NodeConfig>| nodes.iter().all(|one| one.interfaces.is_empty());
@@ -262,6 +281,7 @@ impl Role for OperatingAgentConfig {
             socket_mode: socket_mode?,
             process_rules: process_rules?,
             program_ranges: program_ranges?,
+            program_senders,
             color_addresses: color_addresses?,
             announce: raw.announce,
             shared_memory: Some(raw.shared_memory).filter(|path| !path.as_os_str().is_empty()),
@@ -269,6 +289,16 @@ impl Role for OperatingAgentConfig {
             detector: detector?,
         })
     }
+}
+
+fn check_senders(problems: &mut Problems, addresses: usize, timeout: Duration) -> SenderLimits {
+    if addresses > MOST_SENDERS {
+        problems.add("program_senders", format!("{addresses} is more than {MOST_SENDERS}"));
+    }
+    if timeout < Duration::from_secs(1) {
+        problems.add("program_sender_timeout", "less than 1s");
+    }
+    SenderLimits { addresses, timeout }
 }
 
 /// Colors count to 65 535 at most, so the last address has to be one of multicast, too.

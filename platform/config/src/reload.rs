@@ -149,7 +149,7 @@ reload!(
     OperatingAgentConfig,
     fixed: [
         listen, certificates, advertise, tic, fabric, nodes, socket, socket_mode, shared_memory, program_ranges,
-        color_addresses, announce
+        program_senders as "program_senders or program_sender_timeout", color_addresses, announce
     ],
     free: [
         limits, process_rules, report_interval,

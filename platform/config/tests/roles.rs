@@ -17,6 +17,7 @@ use fabricast_config::{
     FabricConfig, Hardware, OperatingAgentConfig, Role, RouterConfig, Sources, StoreLocation,
     SwitchAgentConfig, TicConfig, load,
 };
+use fabricast_groups::programs::SenderLimits;
 use fabricast_groups::watch::WatchConfig;
 use fabricast_routing::EngineKind;
 
@@ -300,6 +301,22 @@ endpoints = 'e4'
             "operating_agent.nodes[2].name: missing; it has no default",
             "F:12: operating_agent.nodes[3].endpoints[1]: 'e1' already belongs to node 'a'",
             "F:15: operating_agent.nodes[4].endpoints: empty; a node without an endpoint cannot join a group",
+        ]
+    );
+}
+
+#[test]
+fn the_addresses_that_programs_send_to_are_limited() {
+    let with = |more: &str| format!("[operating_agent]\nnodes = [{{ name = 'a' }}]\n{more}");
+    let config: OperatingAgentConfig = load_text(&with("program_senders = 0"), &[]).unwrap();
+    let timeout = Duration::from_secs(60);
+    assert_eq!(config.program_senders, SenderLimits { addresses: 0, timeout });
+    let wrong = with("program_senders = 1001\nprogram_sender_timeout = '999ms'");
+    assert_eq!(
+        complaints::<OperatingAgentConfig>(&wrong, &[]),
+        [
+            "F:3: operating_agent.program_senders: 1001 is more than 1000",
+            "F:4: operating_agent.program_sender_timeout: less than 1s",
         ]
     );
 }
