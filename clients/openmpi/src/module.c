@@ -273,8 +273,8 @@ static operation_t *make_allgather(const module_t *module, const gathering_t *it
     operation->most = share(module);
     if (it->from == MPI_IN_PLACE) {
         ompi_datatype_type_extent(it->to_datatype, &extent);
-        from = (buffer_t){(char *)it->to + module->rank * it->to_count * extent, it->to_count,
-                          it->to_datatype};
+        from = (buffer_t){(char *)it->to + (ptrdiff_t)module->rank * it->to_count * extent,
+                          it->to_count, it->to_datatype};
     }
     operation->result = take_from(operation, from);
     if (operation->result == MPI_SUCCESS)
