@@ -11,7 +11,7 @@
 #include "opal/runtime/opal_progress.h"
 
 /* Grows whenever the ranks of a communicator send each other something else. */
-#define FORMAT 1
+#define FORMAT 2
 /* The most communicators that a summary lists. */
 #define MOST_LISTED 20
 
@@ -75,6 +75,8 @@ static int register_parameters(void)
     it->prefix = default_prefix(prefix, sizeof prefix);
     it->least_ranks = 2;
     it->after = 8;
+    it->always = 0;
+    it->switches = 1;
     it->least_bytes = 1;
     it->most_bytes = (size_t)64 << 20;
     it->timeout_ms = 10000;
@@ -102,6 +104,14 @@ static int register_parameters(void)
                     "Operations of a communicator, of those that wait for their end, before its "
                     "group is formed",
                     MCA_BASE_VAR_TYPE_INT, &it->after);
+    register_number("always",
+                    "1 lets the group do all operations that it can, instead of those that it does "
+                    "faster than the next module. So does the mode require",
+                    MCA_BASE_VAR_TYPE_INT, &it->always);
+    register_number("switches",
+                    "1 asks for a tree of switches for each group, which the control plane "
+                    "compares with a tree of adapters",
+                    MCA_BASE_VAR_TYPE_INT, &it->switches);
     register_number("least_bytes",
                     "Operations with fewer bytes in a contribution are left to the next module",
                     MCA_BASE_VAR_TYPE_SIZE_T, &it->least_bytes);
@@ -112,7 +122,7 @@ static int register_parameters(void)
                     MCA_BASE_VAR_TYPE_INT, &it->timeout_ms);
     register_number("verbose",
                     "1 tells at the end which communicators used Fabricast, 2 also when each "
-                    "forms its group or why it does not",
+                    "forms its group or why it does not, and why an operation goes where it goes",
                     MCA_BASE_VAR_TYPE_INT, &it->verbose);
     return OPAL_SUCCESS;
 }
@@ -142,6 +152,8 @@ static int open_component(void)
     it->settings.format = FORMAT;
     it->settings.least_ranks = it->least_ranks < 2 ? 2 : it->least_ranks;
     it->settings.after = it->after;
+    it->settings.always = it->always != 0 || it->settings.mode == MODE_REQUIRE;
+    it->settings.switches = it->switches != 0;
     it->settings.least_bytes = it->least_bytes;
     it->settings.most_bytes = it->most_bytes;
     pthread_mutex_init(&it->lock, NULL);
@@ -332,6 +344,29 @@ static const char *path_of(const module_t *module)
     return strcmp(path, "direct") == 0 ? "by the direct path" : "by the direct path with multicast";
 }
 
+/* Writes what the group of a communicator has done. Returns the length of the text. */
+static int tell_done(const module_t *module, char *text, size_t size)
+{
+    const counts_t *counts = &module->counts;
+    const uint64_t combined =
+        module->group == NULL ? 0 : fabricast_combined_by_switches(module->group);
+    int length = 0;
+
+    for (int kind = 0; kind < KINDS; kind++)
+        if (counts->done[kind] > 0)
+            length += snprintf(text + length, size - length, "%llu %s, ",
+                               (unsigned long long)counts->done[kind], kind_names[kind]);
+    length += snprintf(text + length, size - length, "%llu bytes %s",
+                       (unsigned long long)counts->bytes, path_of(module));
+    if (module->host_count < module->size)
+        length += snprintf(text + length, size - length, " between %d hosts", module->host_count);
+    if (combined > 0)
+        length += snprintf(text + length, size - length, ", %llu combined by switches",
+                           (unsigned long long)combined);
+    length += snprintf(text + length, size - length, "; ");
+    return length;
+}
+
 void summarize(const module_t *module)
 {
     component_t *it = &mca_coll_fabricast_component;
@@ -347,16 +382,14 @@ void summarize(const module_t *module)
     it->left_alone += sum(counts->done) == 0;
     it->unlisted += it->communicators > MOST_LISTED;
     length = snprintf(line, sizeof line, "fabricast: '%s', %d ranks: ", module->name, module->size);
-    if (sum(counts->done) > 0) {
-        for (int kind = 0; kind < KINDS; kind++)
-            if (counts->done[kind] > 0)
-                length += snprintf(line + length, sizeof line - length, "%llu %s, ",
-                                   (unsigned long long)counts->done[kind], kind_names[kind]);
-        length += snprintf(line + length, sizeof line - length, "%llu bytes %s; ",
-                           (unsigned long long)counts->bytes, path_of(module));
-    }
-    snprintf(line + length, sizeof line - length, "%llu by the next module%s%s\n",
-             (unsigned long long)sum(counts->next), module->why[0] == '\0' ? "" : ": ",
+    if (sum(counts->done) > 0)
+        length += tell_done(module, line + length, sizeof line - length);
+    length += snprintf(line + length, sizeof line - length, "%llu by the next module",
+                       (unsigned long long)sum(counts->next));
+    if (counts->faster > 0)
+        length += snprintf(line + length, sizeof line - length, ", %llu because it is faster",
+                           (unsigned long long)counts->faster);
+    snprintf(line + length, sizeof line - length, "%s%s\n", module->why[0] == '\0' ? "" : ": ",
              module->why);
     if (it->communicators <= MOST_LISTED &&
         asprintf(&longer, "%s%s", it->summary == NULL ? "" : it->summary, line) >= 0) {

@@ -1,10 +1,16 @@
 /* Operations under way.
  *
- * An operation is one or more parts of at most FABRICAST_PAYLOAD_MAX bytes, which the library runs
- * one after the other. Parts are started in the order of calls, on all ranks alike, a few at once;
- * they end in this order, too. */
+ * An operation has three steps, each in the order of calls: the ranks of a host bring what they
+ * contribute to their leader, the group of the leaders does the operation, and the leaders hand the
+ * result out. Where a host has one rank there is only the step between. So one copy for each host
+ * goes through the fabric.
+ *
+ * In the group an operation is one or more parts of at most FABRICAST_PAYLOAD_MAX bytes, which the
+ * library runs one after the other. Parts are started in the order of calls, on all leaders alike,
+ * a few at once; they end in this order, too. */
 #include "coll_fabricast.h"
 
+#include "ompi/op/op.h"
 #include "opal/datatype/opal_convertor.h"
 #include "opal/runtime/opal_progress.h"
 
@@ -43,6 +49,11 @@ static void destruct(operation_t *operation)
 {
     free(operation->packed_from);
     free(operation->packed_to);
+    free(operation->more);
+    free(operation->block);
+    free(operation->blocks);
+    free(operation->numbers_from);
+    free(operation->numbers_to);
 }
 
 OBJ_CLASS_INSTANCE(operation_t, ompi_coll_base_nbc_request_t, construct, destruct);
@@ -130,7 +141,101 @@ int put_to(operation_t *operation, buffer_t buffer, size_t length)
     operation->buffer = buffer.start;
     operation->count = buffer.count;
     operation->datatype = buffer.datatype;
+    operation->packed = length;
     return MPI_SUCCESS;
+}
+
+/* ---- From the ranks of a host to their leader ---- */
+
+/* The leader's memory for what the next rank brings. */
+static char *memory_for_giver(operation_t *it)
+{
+    switch (it->kind) {
+    case ALLGATHER:
+        return it->block + (size_t)it->giver * it->each;
+    case ALLREDUCE:
+    case REDUCE:
+        return it->more;
+    case BARRIER:
+    case BCAST:
+    case KINDS:
+        break;
+    }
+    return it->to;
+}
+
+/* Takes what the other ranks of the host bring, at their leader. Returns 1 once all is there. */
+static int take_others(module_t *module, operation_t *it, int *moved)
+{
+    while (it->giver < it->end_of_givers) {
+        const size_t bytes = read_up(&module->host, it->giver, memory_for_giver(it) + it->brought,
+                                     it->up - it->brought);
+
+        *moved |= bytes > 0;
+        it->brought += bytes;
+        if (it->brought < it->up)
+            return 0;
+        if (it->more != NULL)
+            ompi_op_reduce(it->operator, it->more, it->packed_from, it->count, it->datatype);
+        it->giver++;
+        it->brought = 0;
+    }
+    return 1;
+}
+
+/* Brings what this rank contributes to its leader. Returns 1 once all is there. */
+static int bring_own(module_t *module, operation_t *it, int *moved)
+{
+    size_t bytes = 0;
+
+    if (it->brought < it->up)
+        bytes = write_up(&module->host, it->from + it->brought, it->up - it->brought);
+    *moved |= bytes > 0;
+    it->brought += bytes;
+    return it->brought == it->up;
+}
+
+/* Lets the group carry pairs as numbers. */
+static fabricast_code number_pairs(operation_t *it)
+{
+    if (it->pairs == NULL)
+        return FABRICAST_OK;
+    it->numbers_from = malloc(it->length);
+    it->numbers_to = it->to == NULL ? NULL : malloc(it->length);
+    if (it->numbers_from == NULL || (it->to != NULL && it->numbers_to == NULL))
+        return FABRICAST_SYSTEM;
+    numbers_of_pairs(it->pairs, it->from, it->numbers_from, it->count);
+    return FABRICAST_OK;
+}
+
+/* Brings contributions to the leader, of one operation after the other. Returns 1 if something went
+ * on. */
+static int bring(module_t *module, fabricast_code *code)
+{
+    const int is_leader = module->host.place == 0;
+    int moved = 0;
+
+    while (module->unbrought != NULL) {
+        operation_t *it = module->unbrought;
+
+        if (!(is_leader ? take_others(module, it, &moved) : bring_own(module, it, &moved)))
+            break;
+        if (is_leader)
+            *code = number_pairs(it);
+        if (*code != FABRICAST_OK)
+            break;
+        module->unbrought = it->later;
+        moved = 1;
+    }
+    return moved;
+}
+
+/* ---- In the group of the leaders ---- */
+
+/* Memory for the contributions of all hosts to an all-gather. */
+static char *blocks_of(const operation_t *it)
+{
+    return it->blocks == NULL ? it->to : it->blocks;
 }
 
 /* Starts the next part of an operation. */
@@ -138,23 +243,26 @@ static fabricast_code start_part(module_t *module, operation_t *it, part_t *part
 {
     const size_t at = it->started, left = it->length - at;
     const size_t bytes = left < it->most ? left : it->most;
-    char *to = it->to == NULL ? NULL : it->to + at;
+    const char *from = it->numbers_from == NULL ? it->from : it->numbers_from;
+    char *result = it->numbers_to == NULL ? it->to : it->numbers_to;
+    char *to = result == NULL ? NULL : result + at;
     fabricast_code code = FABRICAST_INTERNAL;
 
     *part = (part_t){.operation = it, .offset = at, .length = bytes};
     switch (it->kind) {
     case ALLGATHER:
-        if (bytes != it->length || !module->is_in_order) {
-            to = part->gathered = malloc(bytes * module->size);
-            if (to == NULL)
-                return FABRICAST_SYSTEM;
-        }
-        code = fabricast_start_all_gather(module->group, it->from + at, bytes, to, NULL,
-                                          module->size, NULL, &part->request);
+        if (bytes == it->length && module->is_in_order)
+            to = blocks_of(it);
+        else
+            to = part->gathered = malloc(bytes * module->host_count);
+        if (to == NULL)
+            return FABRICAST_SYSTEM;
+        code = fabricast_start_all_gather(module->group, from + at, bytes, to, NULL,
+                                          module->host_count, NULL, &part->request);
         break;
     case ALLREDUCE:
-        code = fabricast_start_all_reduce(module->group, it->reduction, it->type, it->from + at,
-                                          to, bytes / it->number, &part->request);
+        code = fabricast_start_all_reduce(module->group, it->reduction, it->type, from + at, to,
+                                          bytes / it->number, &part->request);
         break;
     case BARRIER:
         code = fabricast_start_barrier(module->group, &part->request);
@@ -163,8 +271,8 @@ static fabricast_code start_part(module_t *module, operation_t *it, part_t *part
         code = fabricast_start_broadcast(module->group, it->root, to, bytes, &part->request);
         break;
     case REDUCE:
-        code = fabricast_start_reduce(module->group, it->root, it->reduction, it->type,
-                                      it->from + at, to, bytes / it->number, &part->request);
+        code = fabricast_start_reduce(module->group, it->root, it->reduction, it->type, from + at,
+                                      to, bytes / it->number, &part->request);
         break;
     case KINDS:
         break;
@@ -177,9 +285,9 @@ static void place_gathered(const module_t *module, const part_t *part)
 {
     const operation_t *it = part->operation;
 
-    for (int rank = 0; part->gathered != NULL && rank < module->size; rank++)
-        memcpy(it->to + rank * it->length + part->offset,
-               part->gathered + module->places[rank] * part->length, part->length);
+    for (int host = 0; part->gathered != NULL && host < module->host_count; host++)
+        memcpy(blocks_of(it) + (size_t)host * it->length + part->offset,
+               part->gathered + (size_t)module->places[host] * part->length, part->length);
 }
 
 static void drop_part(part_t *part)
@@ -189,59 +297,10 @@ static void drop_part(part_t *part)
     *part = (part_t){0};
 }
 
-/* Ends the oldest operation, which may be freed then. */
-static void end_oldest(module_t *module, int result)
-{
-    operation_t *it = module->oldest;
-
-    module->oldest = it->later;
-    if (module->oldest == NULL)
-        module->newest = NULL;
-    if (result == MPI_SUCCESS && it->pairs != NULL && it->buffer != NULL) {
-        pairs_of_numbers(it->pairs, it->to, it->buffer, it->count);
-    } else if (result == MPI_SUCCESS && it->buffer != NULL) {
-        buffer_t buffer = {it->buffer, it->count, it->datatype};
-        size_t length = it->kind == ALLGATHER ? it->length * module->size : it->length;
-
-        result = convert(buffer, it->to, length, 1);
-    }
-    it->result = result;
-    it->has_ended = 1;
-    if (it->is_blocking)
-        return;
-    it->request.super.req_status.MPI_ERROR = result;
-    ompi_request_complete(&it->request.super, true);
-}
-
-/* Ends all operations with an error: the ranks may not be at the same one any more. The others get
- * an error, too, because this rank leaves. */
-static void fail(module_t *module, const char *why)
-{
-    snprintf(module->why, sizeof module->why, "%s", why);
-    module->state = BROKEN;
-    say("rank %d of communicator '%s': %s", module->rank, module->name, module->why);
-    for (; module->part_count > 0; module->part_count--) {
-        drop_part(&module->parts[module->first_part]);
-        module->first_part = (module->first_part + 1) % MOST_PARTS;
-    }
-    module->unstarted = NULL;
-    while (module->oldest != NULL)
-        end_oldest(module, MPI_ERR_OTHER);
-    fabricast_leave(module->group);
-}
-
-void give_up(module_t *module, const char *why)
-{
-    pthread_mutex_lock(&module->lock);
-    if (module->state == FORMED)
-        fail(module, why);
-    pthread_mutex_unlock(&module->lock);
-}
-
 /* Starts as many parts as may run at once. Returns a code of Fabricast. */
 static fabricast_code start_parts(module_t *module)
 {
-    while (module->unstarted != NULL && module->part_count < MOST_PARTS) {
+    while (module->unstarted != module->unbrought && module->part_count < MOST_PARTS) {
         operation_t *it = module->unstarted;
         part_t *part = &module->parts[(module->first_part + module->part_count) % MOST_PARTS];
         fabricast_code code = start_part(module, it, part);
@@ -258,6 +317,129 @@ static fabricast_code start_parts(module_t *module)
     return FABRICAST_OK;
 }
 
+/* Puts the result into the memory of the leader, in MPI's form. */
+static void take_result(const module_t *module, operation_t *it)
+{
+    if (it->numbers_to != NULL)
+        pairs_of_numbers(it->pairs, it->numbers_to, it->to, it->count);
+    for (int rank = 0; it->blocks != NULL && rank < module->size; rank++)
+        memcpy(it->to + (size_t)rank * it->each,
+               it->blocks + (size_t)module->host_of[rank] * it->length +
+                   (size_t)module->place_of[rank] * it->each,
+               it->each);
+    it->is_combined = 1;
+}
+
+/* Starts parts, and looks if the oldest one has ended, for which it waits so long. Returns 1 if it
+ * has. */
+static int combine(module_t *module, int wait_ms, fabricast_code *code)
+{
+    part_t *part = &module->parts[module->first_part];
+    operation_t *it;
+    int ended = 1;
+
+    *code = start_parts(module);
+    if (*code != FABRICAST_OK || module->part_count == 0)
+        return 0;
+    if (wait_ms > 0) {
+        *code = fabricast_request_wait(part->request, wait_ms);
+        ended = *code != FABRICAST_TIMEOUT;
+    } else {
+        *code = fabricast_request_test(part->request, &ended);
+    }
+    if (!ended)
+        *code = FABRICAST_OK;
+    if (!ended || *code != FABRICAST_OK)
+        return 0;
+    it = part->operation;
+    place_gathered(module, part);
+    it->ended += part->length;
+    drop_part(part);
+    module->first_part = (module->first_part + 1) % MOST_PARTS;
+    module->part_count--;
+    if (it->ended == it->length)
+        take_result(module, it);
+    return 1;
+}
+
+/* ---- From the leader to the ranks of its host ---- */
+
+/* Ends the oldest operation, which may be freed then. */
+static void end_oldest(module_t *module, int result)
+{
+    operation_t *it = module->oldest;
+
+    module->oldest = it->later;
+    if (module->oldest == NULL)
+        module->newest = NULL;
+    if (result == MPI_SUCCESS && it->buffer != NULL) {
+        buffer_t buffer = {it->buffer, it->count, it->datatype};
+
+        result = convert(buffer, it->to, it->packed, 1);
+    }
+    it->result = result;
+    it->has_ended = 1;
+    if (it->is_blocking)
+        return;
+    it->request.super.req_status.MPI_ERROR = result;
+    ompi_request_complete(&it->request.super, true);
+}
+
+/* Hands the result of the oldest operation on, and ends it after that. Returns 1 if something went
+ * on. */
+static int hand_on(module_t *module)
+{
+    operation_t *it = module->oldest;
+    const int is_leader = module->host.place == 0;
+    size_t bytes = 0;
+
+    if (it == NULL || it == module->unbrought || (is_leader && !it->is_combined))
+        return 0;
+    if (it->handed < it->down) {
+        const size_t left = it->down - it->handed;
+
+        if (is_leader)
+            bytes = write_down(&module->host, it->to + it->handed, left);
+        else
+            bytes = read_down(&module->host, it->to == NULL ? NULL : it->to + it->handed, left);
+        it->handed += bytes;
+        if (it->handed < it->down)
+            return bytes > 0;
+    }
+    end_oldest(module, MPI_SUCCESS);
+    return 1;
+}
+
+/* ---- All of them ---- */
+
+/* Ends all operations with an error: the ranks may not be at the same one any more. The others get
+ * an error, too, because this rank leaves, and breaks its host. */
+static void fail(module_t *module, const char *why)
+{
+    snprintf(module->why, sizeof module->why, "%s", why);
+    module->state = BROKEN;
+    say("rank %d of communicator '%s': %s", module->rank, module->name, module->why);
+    for (; module->part_count > 0; module->part_count--) {
+        drop_part(&module->parts[module->first_part]);
+        module->first_part = (module->first_part + 1) % MOST_PARTS;
+    }
+    module->unbrought = NULL;
+    module->unstarted = NULL;
+    while (module->oldest != NULL)
+        end_oldest(module, MPI_ERR_OTHER);
+    break_host(&module->host);
+    if (module->group != NULL)
+        fabricast_leave(module->group);
+}
+
+void give_up(module_t *module, const char *why)
+{
+    pthread_mutex_lock(&module->lock);
+    if (module->state == FORMED)
+        fail(module, why);
+    pthread_mutex_unlock(&module->lock);
+}
+
 /* The last failure of this thread; ranks that failed are those of the communicator, not of the
  * group. */
 static void describe(const module_t *module, fabricast_code code, char *why)
@@ -268,13 +450,16 @@ static void describe(const module_t *module, fabricast_code code, char *why)
 
     if (code == FABRICAST_MEMBERS_FAILED)
         fabricast_error_failed_ranks(failed, sizeof failed / sizeof *failed, &count);
-    for (int rank = 0; count > 0 && rank < module->size; rank++) {
-        if (module->members[rank] != failed[0])
+    for (int host = 0; count > 0 && host < module->host_count; host++) {
+        const char *what = module->sizes[host] == 1 ? "rank" : "the host of rank";
+
+        if (module->members[host] != failed[0])
             continue;
         if (count == 1)
-            snprintf(why, WHY_SIZE, "%s: rank %d failed", name, rank);
+            snprintf(why, WHY_SIZE, "%s: %s %d failed", name, what, module->leaders[host]);
         else
-            snprintf(why, WHY_SIZE, "%s: rank %d and %zu more failed", name, rank, count - 1);
+            snprintf(why, WHY_SIZE, "%s: %s %d and %zu more failed", name, what,
+                     module->leaders[host], count - 1);
         return;
     }
     snprintf(why, WHY_SIZE, "%s: %s", name, fabricast_error_text());
@@ -282,42 +467,30 @@ static void describe(const module_t *module, fabricast_code code, char *why)
 
 int advance(module_t *module, int wait_ms)
 {
-    int parts = 0;
-    char why[WHY_SIZE];
+    int events = 0;
+    char why[WHY_SIZE] = "";
 
-    for (;;) {
-        fabricast_code code = start_parts(module);
-        part_t *part = &module->parts[module->first_part];
-        operation_t *it = part->operation;
-        int ended = 1;
+    while (module->state == FORMED && module->oldest != NULL) {
+        fabricast_code code = FABRICAST_OK;
+        int moved = bring(module, &code);
 
-        if (code == FABRICAST_OK) {
-            if (module->part_count == 0)
-                return parts;
-            if (wait_ms > 0) {
-                code = fabricast_request_wait(part->request, wait_ms);
-                ended = code != FABRICAST_TIMEOUT;
-            } else {
-                code = fabricast_request_test(part->request, &ended);
-            }
-            if (!ended)
-                return parts;
-        }
-        parts++;
+        if (code == FABRICAST_OK && module->host.place == 0)
+            moved |= combine(module, moved || module->oldest->is_combined ? 0 : wait_ms, &code);
         if (code != FABRICAST_OK) {
             describe(module, code, why);
             fail(module, why);
-            return parts;
+            return events + 1;
         }
-        place_gathered(module, part);
-        it->ended += part->length;
-        drop_part(part);
-        module->first_part = (module->first_part + 1) % MOST_PARTS;
-        module->part_count--;
-        if (it->ended == it->length)
-            end_oldest(module, MPI_SUCCESS);
+        moved |= hand_on(module);
+        if (!moved)
+            break;
+        events++;
         wait_ms = 0;
     }
+    if (events > 0 || module->oldest == NULL || !is_host_broken(&module->host, why))
+        return events;
+    fail(module, why);
+    return 1;
 }
 
 /* Puts an operation behind the others. */
@@ -328,10 +501,14 @@ static void enqueue(module_t *module, operation_t *operation)
     else
         module->newest->later = operation;
     module->newest = operation;
-    if (module->unstarted == NULL)
+    if (module->unbrought == NULL)
+        module->unbrought = operation;
+    if (module->unstarted == NULL && module->host.place == 0)
         module->unstarted = operation;
+    if (operation->is_own)
+        return;
     module->counts.done[operation->kind]++;
-    module->counts.bytes += operation->length;
+    module->counts.bytes += operation->each > 0 ? operation->each : operation->length;
 }
 
 int run(module_t *module, operation_t *operation)
@@ -372,7 +549,7 @@ int start(module_t *module, operation_t *operation, ompi_request_t **request)
     it->req_mpi_object.comm = module->comm;
     *request = it;
     enqueue(module, operation);
-    start_parts(module); /* what fails is tried and told again by `advance` */
+    advance(module, 0);
     pthread_mutex_unlock(&module->lock);
     activate(module);
     return MPI_SUCCESS;

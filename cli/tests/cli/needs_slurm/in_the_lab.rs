@@ -15,7 +15,7 @@ const MPI: &str = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIR
     OMPI_MCA_btl=self,vader,tcp OMPI_MCA_btl_tcp_if_include=management \
     OMPI_MCA_oob_tcp_if_include=management OMPI_MCA_btl_vader_single_copy_mechanism=none \
     OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_coll_fabricast_after=1 \
-    OMPI_MCA_coll_fabricast_verbose=1 \
+    OMPI_MCA_coll_fabricast_verbose=1 OMPI_MCA_coll_fabricast_always=1 \
     OMPI_MCA_mca_base_component_path=$PREFIX/lib/openmpi:SYS_DEFAULT:USER_DEFAULT\n";
 
 impl Slurm {
