@@ -113,6 +113,9 @@ usage: cargo xtask <verb>
                     of cables (or CHANGES), messages beside TCP, and the bytes that collective operations put on
                     the links beside Open MPI, and write docs/evaluation/lab (an hour); left out aloud where Open
                     vSwitch is missing, without Open MPI the bytes are
+  figures --lab times
+                    measure there the times of collective operations of MPI with 2 to 64 ranks, beside the best of
+                    Open MPI's own algorithms, and write docs/evaluation/mpi (hours)
   install-c --prefix DIR
                     build the C library with optimization, and install it below DIR: library, header,
                     pkg-config file, and manual pages made from the header
@@ -225,6 +228,11 @@ fn write(root: &Path, words: &[&str]) -> Result<Option<bool>> {
         ["figures"] | ["figures", "--trial"] => {
             let (table, complete) = figures::run(root, words.len() > 1)?;
             print!("{table}");
+            complete
+        }
+        ["figures", "--lab", "times"] => {
+            let (page, complete) = figures::lab::run_times(root)?;
+            print!("{page}");
             complete
         }
         ["figures", "--lab", changes @ ..] if changes.len() < 2 => {

@@ -1,11 +1,13 @@
-//! Measures in labs of switches, and writes one page: goals, joins of programs, datagrams that are
+//! Measures in labs of switches, and writes a page: goals, joins of programs, datagrams that are
 //! lost and doubled while trees move and cables are cut, messages beside TCP, and bytes on links.
+//! Another page has the times of collective operations of MPI.
 //!
-//! The scripts of `deploy/lab` measure. This starts two labs, one after the other, and reads the
+//! The scripts of `deploy/lab` measure. This starts labs, one after the other, and reads the
 //! `figure` lines of the scripts.
 
 mod goals;
 mod programs;
+mod times;
 mod traffic;
 
 use std::fs;
@@ -17,12 +19,11 @@ use anyhow::{Context, Result, ensure};
 use super::{Figures, build, compile_mpi, figures};
 use crate::{install_openmpi, setup};
 
-/// File of the page.
-const PAGE: &str = "docs/evaluation/lab/README.md";
-/// The table of contents, the entry of the page, and the one that it stands before.
+/// The table of contents, and the entry that those of the pages stand before.
 const SUMMARY: &str = "docs/SUMMARY.md";
-const ENTRY: &str = "  - [The lab of switches](evaluation/lab/README.md)\n";
 const NEXT: &str = "  - [latency](evaluation/latency/comparison.md)\n";
+/// The page of the lab.
+const PAGE: Page = Page { title: "The lab of switches", folder: "lab" };
 /// Seconds after which a script of the lab is given up.
 const PATIENCE: &str = "7200";
 /// Changes of cables in the lab of one tree for each one in the lab of two trees.
@@ -42,11 +43,9 @@ pub(crate) fn run(root: &Path, changes: u32) -> Result<(String, bool)> {
     if let Some(missing) = setup::set_up_one(root, "ovs") {
         return Ok((format!("== left out: figures of the lab of switches ({missing})\n"), true));
     }
-    let folder = build(root, "release")?;
-    let lab = Lab { root, prefix: folder.join("figures-lab"), folder };
+    let lab = Lab::build(root)?;
     let traffic = lab.traffic_program()?;
     let mut found = Figures::new();
-    lab.stop()?; // one of an earlier run that was killed
     lab.start(&[])?;
     let mut measure = lab.script("measure");
     measure.args(["--senders", "50", "--changes", &changes.to_string()]);
@@ -57,14 +56,14 @@ pub(crate) fn run(root: &Path, changes: u32) -> Result<(String, bool)> {
     if let Some(program) = &traffic {
         is_complete &= collect(&mut found, "", lab.script("traffic").arg(program));
     }
-    lab.stop()?;
+    lab.runs("stop")?;
     match lab.start(&["--fault-tolerant"]) {
         Ok(()) => {
             let mut measure = lab.script("measure");
             measure.args(["--joins", "0", "--senders", "0", "--rate", RATE]);
             measure.args(["--changes", &(changes / FEWER).to_string()]);
             is_complete &= collect(&mut found, "two_trees/", &mut measure);
-            lab.stop()?;
+            lab.runs("stop")?;
         }
         Err(error) => {
             println!("{error:#}");
@@ -72,19 +71,60 @@ pub(crate) fn run(root: &Path, changes: u32) -> Result<(String, bool)> {
         }
     }
     let text = page(&found, traffic.is_some());
-    write(root, &text)?;
+    PAGE.write(root, &text)?;
     is_complete &= !text.contains("| - ");
     Ok((text, is_complete))
+}
+
+/// Measures the times of collective operations of MPI, and writes and lists the page. Returns it,
+/// and `false` if figures are missing.
+///
+/// # Errors
+///
+/// As [`run`].
+pub(crate) fn run_times(root: &Path) -> Result<(String, bool)> {
+    if let Some(missing) = ["ovs", "openmpi"].iter().find_map(|tool| setup::set_up_one(root, tool))
+    {
+        return Ok((
+            format!("== left out: times of MPI in the lab of switches ({missing})\n"),
+            true,
+        ));
+    }
+    let lab = Lab::build(root)?;
+    install_openmpi::run(root, &lab.prefix)?;
+    lab.start(&[])?;
+    let measured = times::measure(&lab);
+    lab.runs("stop")?;
+    let text = times::page(&measured?);
+    times::PAGE.write(root, &text)?;
+    let is_complete = !text.contains("| - ");
+    Ok((text, is_complete))
+}
+
+/// A page of `docs/evaluation`.
+#[derive(Clone, Copy)]
+struct Page {
+    title: &'static str,
+    folder: &'static str,
 }
 
 /// A lab below the folder of what was built.
 struct Lab<'a> {
     root: &'a Path,
+    /// Folder of the binaries.
     folder: PathBuf,
+    /// Folder of the installed component, and of the lab's files.
     prefix: PathBuf,
 }
 
-impl Lab<'_> {
+impl<'a> Lab<'a> {
+    fn build(root: &'a Path) -> Result<Self> {
+        let folder = build(root, "release")?;
+        let prefix = folder.join("figures-lab");
+        fs::create_dir_all(&prefix)?;
+        Ok(Self { root, folder, prefix })
+    }
+
     /// A script of the lab, which ends after [`PATIENCE`].
     fn script(&self, name: &str) -> Command {
         let components = self.prefix.join("lib/openmpi");
@@ -97,18 +137,15 @@ impl Lab<'_> {
         command
     }
 
+    /// Starts the lab; one of an earlier run that was killed is stopped.
     fn start(&self, words: &[&str]) -> Result<()> {
-        fs::create_dir_all(&self.prefix)?;
-        let started = self.script("start").args(words).status();
-        let started = started.context("start deploy/lab/start")?;
-        ensure!(started.success(), "deploy/lab/start {words:?}: {started}");
-        Ok(())
+        self.runs("stop")?;
+        ran(self.script("start").args(words))
     }
 
-    fn stop(&self) -> Result<()> {
-        let stopped = self.script("stop").status().context("start deploy/lab/stop")?;
-        ensure!(stopped.success(), "deploy/lab/stop: {stopped}");
-        Ok(())
+    /// Runs a script that has to succeed.
+    fn runs(&self, name: &str) -> Result<()> {
+        ran(&mut self.script(name))
     }
 
     /// Builds the program whose bytes are counted, and the component that it uses; `None`, said
@@ -121,6 +158,13 @@ impl Lab<'_> {
         install_openmpi::run(self.root, &self.prefix)?;
         compile_mpi(self.root, "deploy/lab/traffic.c", self.prefix.join("traffic"))
     }
+}
+
+/// Runs a script that has to succeed.
+fn ran(script: &mut Command) -> Result<()> {
+    let status = script.status().with_context(|| format!("start {script:?}"))?;
+    ensure!(status.success(), "{script:?}: {status}");
+    Ok(())
 }
 
 /// Runs a script to its end, and adds its figures with a prefix, also if it fails: some of them say
@@ -147,24 +191,32 @@ fn page(found: &Figures, has_traffic: bool) -> String {
     format!("{HEAD}{}{}{traffic}", goals::table(found), programs::sections(found))
 }
 
-/// Writes the page, and lists it if it is new.
-fn write(root: &Path, text: &str) -> Result<()> {
-    let path = root.join(PAGE);
-    fs::create_dir_all(path.parent().context("a file in a folder")?)?;
-    fs::write(&path, text).with_context(|| format!("write {PAGE}"))?;
-    let summary =
-        fs::read_to_string(root.join(SUMMARY)).with_context(|| format!("read {SUMMARY}"))?;
-    let listed = listed(&summary);
-    ensure!(listed.contains(ENTRY), "{SUMMARY} has no line '{}'", NEXT.trim());
-    fs::write(root.join(SUMMARY), listed).with_context(|| format!("write {SUMMARY}"))
-}
-
-/// The table of contents with the entry of the page.
-fn listed(summary: &str) -> String {
-    if summary.contains(ENTRY) {
-        return summary.to_owned();
+impl Page {
+    /// Writes the page, and lists it if it is new.
+    fn write(self, root: &Path, text: &str) -> Result<()> {
+        let folder = root.join("docs/evaluation").join(self.folder);
+        fs::create_dir_all(&folder)?;
+        let path = folder.join("README.md");
+        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+        let summary =
+            fs::read_to_string(root.join(SUMMARY)).with_context(|| format!("read {SUMMARY}"))?;
+        let listed = self.listed(&summary);
+        ensure!(listed.contains(&self.entry()), "{SUMMARY} has no line '{}'", NEXT.trim());
+        fs::write(root.join(SUMMARY), listed).with_context(|| format!("write {SUMMARY}"))
     }
-    summary.replacen(NEXT, &format!("{ENTRY}{NEXT}"), 1)
+
+    fn entry(self) -> String {
+        format!("  - [{}](evaluation/{}/README.md)\n", self.title, self.folder)
+    }
+
+    /// The table of contents with the entry of the page.
+    fn listed(self, summary: &str) -> String {
+        let entry = self.entry();
+        if summary.contains(&entry) {
+            return summary.to_owned();
+        }
+        summary.replacen(NEXT, &format!("{entry}{NEXT}"), 1)
+    }
 }
 
 const HEAD: &str = "\
@@ -188,10 +240,10 @@ mod tests {
     fn a_page_is_listed_once_before_its_neighbour() {
         let summary = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/SUMMARY.md");
         let summary = fs::read_to_string(summary).expect("the table of contents");
-        let once = listed(&summary);
-        assert!(once.contains(&format!("{ENTRY}{NEXT}")), "{once}");
-        assert_eq!(once.matches(ENTRY).count(), 1);
-        assert_eq!(listed(&once), once);
+        let once = PAGE.listed(&summary);
+        let entry = PAGE.entry();
+        assert_eq!(once.matches(&entry).count(), 1, "{once}");
+        assert_eq!(PAGE.listed(&once), once);
     }
 
     #[test]
