@@ -353,9 +353,28 @@ static void everything(MPI_Comm comm)
     messages_go_on(comm);
 }
 
+/* A broadcast of more parts than the component hands on at once, from the last rank. */
+static void long_broadcast(MPI_Comm comm)
+{
+    enum { COUNT = (9 << 18) + 1 };
+    const unsigned round = rounds++;
+    int rank, ranks, *found = room(COUNT * 4), *wanted = room(COUNT * 4);
+
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &ranks);
+    fill(MPI_INT, wanted, COUNT, round, ranks - 1);
+    if (rank == ranks - 1)
+        memcpy(found, wanted, COUNT * sizeof *found);
+    OK(MPI_Bcast(found, COUNT, MPI_INT, ranks - 1, comm));
+    CHECK(memcmp(found, wanted, COUNT * sizeof *found) == 0);
+    free(found);
+    free(wanted);
+}
+
 /* A reduction and a copy above the limit of the library, and of nothing. */
 static void sizes(MPI_Comm comm)
 {
+    long_broadcast(comm);
     reductions(comm, MPI_LONG, MPI_SUM, 140001);
     reductions(comm, MPI_DOUBLE, MPI_SUM, 40001);
     copies(comm, 270001);
