@@ -1919,6 +1919,9 @@ pub struct Member {
     /// with a registration, for the node of the group agent.
     #[prost(fixed64, optional, tag = "8")]
     pub voucher: ::core::option::Option<u64>,
+    /// Output only. It only sends: switches deliver nothing of the group to its endpoint for it.
+    #[prost(bool, tag = "9")]
+    pub sends_only: bool,
 }
 /// State of a group in the hardware.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5131,6 +5134,10 @@ pub struct JoinGroupRequest {
     /// Optional. Token of the job that the group belongs to; required if groups are reserved for it.
     #[prost(string, tag = "13")]
     pub job_token: ::prost::alloc::string::String,
+    /// Optional. The process only sends: switches deliver nothing of the group to its endpoint, unless
+    /// another member there receives. Not looked at if the process is a member already.
+    #[prost(bool, tag = "14")]
+    pub sends_only: bool,
 }
 /// Response of JoinGroup.
 #[derive(Clone, PartialEq, ::prost::Message)]

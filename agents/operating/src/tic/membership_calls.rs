@@ -5,7 +5,9 @@
 //!          ◄── end_call ◄─── Oa ◄── join_answered ◄────────────────────────────────────┘
 //! ```
 //!
-//! The state machine repeats the request until the TIC has answered or the call's time is up.
+//! The state machine repeats the request until the TIC has answered or the call's time is up. Each
+//! client has a queue of its own: the calls of one wait for no batch of another, and are not lost
+//! with it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -33,8 +35,10 @@ use crate::runtime::batch_queue::BatchQueue;
 use crate::runtime::channels::{one_by_one, unavailable};
 use crate::settings::CALLS_PER_CLIENT;
 
-/// Joins or leaves in one call.
+/// Joins or leaves in one call; a join with many hints counts as several.
 const PER_CALL: usize = 4_096;
+/// Hints that are as much work as a join.
+const HINTS_PER_JOIN: usize = 4;
 
 /// Makes calls of processes; clones share them.
 #[derive(Clone, Debug)]
@@ -44,8 +48,9 @@ pub(crate) struct MembershipCalls(Arc<Inner>);
 struct Inner {
     runtime: Runtime,
     pending: Mutex<Pending>,
-    joins: Mutex<BatchQueue<(), Key, Join>>,
-    leaves: Mutex<BatchQueue<(), Key, Leave>>,
+    /// By client.
+    joins: Mutex<BatchQueue<u64, Key, Join>>,
+    leaves: Mutex<BatchQueue<u64, Key, Leave>>,
 }
 
 /// The calls of processes that have not ended.
@@ -147,7 +152,7 @@ impl MembershipCalls {
         Self(Arc::new(Inner {
             runtime,
             pending: Mutex::default(),
-            joins: Mutex::new(BatchQueue::new(PER_CALL)),
+            joins: Mutex::new(BatchQueue::weighed(PER_CALL, join_weight)),
             leaves: Mutex::new(BatchQueue::new(PER_CALL)),
         }))
     }
@@ -219,49 +224,48 @@ impl MembershipCalls {
 
     /// Asks the TIC for a membership soon; the node's state machine gets the answer.
     pub(crate) fn send_join(&self, node: NodeName, id: CallId, join: Join) {
-        let origin = self.origin(&node, id);
+        let (client, origin) = self.caller(&node, id);
         let key = Key { node, incarnation: join.member.incarnation, id };
-        if self.0.joins.lock().push((), key, join, origin) {
-            self.0.runtime.tasks.spawn(self.clone().work_joins());
+        if self.0.joins.lock().push(client, key, join, origin) {
+            self.0.runtime.tasks.spawn(self.clone().work_joins(client));
         }
     }
 
     /// Asks the TIC to end a membership soon; the node's state machine gets the answer.
     pub(crate) fn send_leave(&self, node: NodeName, id: CallId, leave: Leave) {
-        let origin = self.origin(&node, id);
+        let (client, origin) = self.caller(&node, id);
         let key = Key { node, incarnation: leave.incarnation, id };
-        if self.0.leaves.lock().push((), key, leave, origin) {
-            self.0.runtime.tasks.spawn(self.clone().work_leaves());
+        if self.0.leaves.lock().push(client, key, leave, origin) {
+            self.0.runtime.tasks.spawn(self.clone().work_leaves(client));
         }
     }
 
-    fn origin(&self, node: &NodeName, id: CallId) -> Origin {
+    /// The client that made a call, and the traced request that it came with.
+    fn caller(&self, node: &NodeName, id: CallId) -> (u64, Origin) {
         let pending = self.0.pending.lock();
-        pending
-            .calls
-            .get(&(node.clone(), id))
-            .map_or_else(Origin::default, |call| call.origin.clone())
+        let call = pending.calls.get(&(node.clone(), id));
+        call.map(|call| (call.client, call.origin.clone())).unwrap_or_default()
     }
 
-    async fn work_joins(self) {
+    async fn work_joins(self, client: u64) {
         loop {
-            let batch = self.0.joins.lock().take(&());
+            let batch = self.0.joins.lock().take(&client);
             let Some(batch) = batch else { return };
             let span = batch.span("join");
-            span.origin().cover(self.join_batch(batch.entries)).await;
+            span.origin().cover(self.join_batch(client, batch.entries)).await;
         }
     }
 
-    async fn work_leaves(self) {
+    async fn work_leaves(self, client: u64) {
         loop {
-            let batch = self.0.leaves.lock().take(&());
+            let batch = self.0.leaves.lock().take(&client);
             let Some(batch) = batch else { return };
             let span = batch.span("leave");
-            span.origin().cover(self.leave_batch(batch.entries)).await;
+            span.origin().cover(self.leave_batch(client, batch.entries)).await;
         }
     }
 
-    async fn join_batch(&self, batch: Vec<(Key, Join)>) {
+    async fn join_batch(&self, client: u64, batch: Vec<(Key, Join)>) {
         let channels = &self.0.runtime.channels;
         let requests: Vec<_> = batch.iter().map(|(_, join)| join_request(join)).collect();
         let answers = match <[_; 1]>::try_from(requests) {
@@ -278,7 +282,7 @@ impl MembershipCalls {
                 answer.map(answers).map_err(RpcError::from)
             }
         };
-        self.0.joins.lock().answered(&());
+        self.0.joins.lock().answered(&client);
         for ((key, _), answer) in batch.into_iter().zip(one_by_one(answers)) {
             let answer = answer.and_then(|answer| read_joined(&answer));
             if let Some(answer) = self.judge(&key, answer) {
@@ -291,7 +295,7 @@ impl MembershipCalls {
         }
     }
 
-    async fn leave_batch(&self, batch: Vec<(Key, Leave)>) {
+    async fn leave_batch(&self, client: u64, batch: Vec<(Key, Leave)>) {
         let channels = &self.0.runtime.channels;
         let requests: Vec<_> = batch.iter().map(|(_, leave)| leave_request(leave)).collect();
         let answers = match <[_; 1]>::try_from(requests) {
@@ -308,7 +312,7 @@ impl MembershipCalls {
                 answer.map(answers).map_err(RpcError::from)
             }
         };
-        self.0.leaves.lock().answered(&());
+        self.0.leaves.lock().answered(&client);
         for ((key, _), answer) in batch.into_iter().zip(one_by_one(answers)) {
             let answer = answer.map(|left| (Gn(left.gn), Pn(left.pn), Revision(left.revision)));
             if let Some(answer) = self.judge(&key, answer) {
@@ -332,6 +336,10 @@ impl MembershipCalls {
         }
         answer
     }
+}
+
+fn join_weight(join: &Join) -> usize {
+    1 + join.group.hints.expected.len() / HINTS_PER_JOIN
 }
 
 async fn ends<T>(begun: Vec<Begun<T>>) -> Vec<Result<T, CallFailure>> {
