@@ -14,6 +14,7 @@
 pub(crate) mod directory;
 pub(crate) mod error;
 pub(crate) mod fair_queue;
+pub(crate) mod portions;
 pub(crate) mod queue;
 pub(crate) mod requests;
 pub(crate) mod state;

@@ -21,6 +21,7 @@ use crate::api::batch_limits::{
 use crate::api::tic::Tic;
 use crate::api::{fields, members, status};
 use crate::writer::directory::{Decided, DirectoryRequest, JobGroupsDeleted};
+use crate::writer::portions::PortionChain;
 
 /// Answers that may wait for the caller; then forming waits too.
 const ANSWERS: usize = 8;
@@ -28,6 +29,8 @@ const ANSWERS: usize = 8;
 const MANY: usize = 10_000;
 /// Joins or leaves of one call that wait for the writer at a time: two of its batches.
 const UNANSWERED: usize = 1_024;
+/// Portions of one batch that wait for the writer at a time, more than it decides before it writes.
+const PORTIONS: usize = 8;
 /// Members at which an answer about many groups is full.
 const FOUND: usize = 4_096;
 /// Records that the end of a job changes in one decision, unless one group has more.
@@ -163,20 +166,32 @@ impl Answers {
     }
 }
 
-/// Forms and answers one portion after the other, until one is refused or the caller is gone.
+/// Forms the portions one after the other and answers each, until one is refused or the caller is
+/// gone. The writer has [`PORTIONS`] of them at a time, so that it need not wait for this task.
 async fn form(tic: Tic, portions: Vec<Portion>, mut answers: Answers) {
     let last = portions.last();
     let count = last.map_or(0, |portion| portion.first + portion.request.groups.len());
     let group_count = u32::try_from(count).unwrap_or(u32::MAX);
     let mut formed_count = 0;
-    for portion in portions {
-        let portion_goes_on = portion.goes_on;
-        let (groups, refused) = match tic.queue.write(Arc::clone(&portion.request)).await {
-            Ok(formed) => portion.formed(formed.answer),
+    let chain = PortionChain::default();
+    let send = |portion: Portion| {
+        let pending = tic.queue.send(chain.next(Arc::clone(&portion.request)));
+        (portion, pending)
+    };
+    let mut portions = portions.into_iter();
+    let mut sent: VecDeque<_> = portions.by_ref().take(PORTIONS).map(send).collect();
+    while let Some((portion, pending)) = sent.pop_front() {
+        let reply = match pending {
+            Ok(pending) => pending.reply().await,
+            Err(error) => Err(error),
+        };
+        let (groups, refused) = match reply {
+            Ok(Some(formed)) => portion.formed(formed.into_answers()),
+            Ok(None) => (Vec::new(), Some(status::panicked("the portion before"))),
             Err(error) => (Vec::new(), Some(error.into())),
         };
         if !groups.is_empty() {
-            let whole = groups.len() - usize::from(portion_goes_on && refused.is_none());
+            let whole = groups.len() - usize::from(portion.goes_on && refused.is_none());
             formed_count += u32::try_from(whole).unwrap_or(u32::MAX);
             let answer = v1::FormGroupsResponse { groups, formed_count, group_count };
             if let Err(late) = answers.send(answer).await {
@@ -186,6 +201,7 @@ async fn form(tic: Tic, portions: Vec<Portion>, mut answers: Answers) {
         if let Some(refused) = refused {
             return answers.end(refused);
         }
+        sent.extend(portions.next().map(send));
     }
 }
 

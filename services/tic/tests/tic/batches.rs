@@ -1,5 +1,6 @@
 //! Batches over gRPC: formed, refused as a whole, repeated, and cut short by a crash.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_proto::v1;
@@ -9,6 +10,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 use v1::group_batch_service_client::GroupBatchServiceClient;
 
+use crate::durability::Failing;
 use crate::harness::{Tic, join, leave, reason, registration};
 
 pub(crate) fn batches(tic: &Tic) -> GroupBatchServiceClient<Channel> {
@@ -63,7 +65,10 @@ async fn form_by(
 }
 
 async fn with_nodes() -> Tic {
-    let tic = Tic::on_memory().await;
+    with_nodes_on(Tic::on_memory().await).await
+}
+
+async fn with_nodes_on(tic: Tic) -> Tic {
     for number in 0..8 {
         tic.register(number).await;
     }
@@ -171,6 +176,31 @@ async fn acknowledged_portions_survive_a_crash_and_a_repetition_forms_the_rest()
         let pns: Vec<u32> = held.members.iter().map(|member| member.pn).collect();
         assert_eq!((held.member_count, pns), (4, vec![2]));
     }
+}
+
+/// The portions after the one that the store refuses wait for the writer already.
+#[tokio::test]
+async fn a_batch_ends_with_the_portion_that_is_not_stored() {
+    const GROUPS: u32 = 6_000;
+    let store = Failing::new();
+    let tic = with_nodes_on(Tic::on_store(Arc::<Failing>::clone(&store)).await).await;
+    let groups: Vec<_> = (0..GROUPS).map(|n| group(&format!("g{n}"), &[0, 1, 2, 3])).collect();
+    let messages: Vec<_> =
+        groups.chunks(1_000).map(|groups| request("r", groups.to_vec())).collect();
+    store.refuse_one_after(1);
+    let (portions, ended) = form(&tic, messages.clone()).await;
+    assert_eq!(reason(&ended.unwrap_err()), "LIMIT_REACHED");
+    let formed = portions.last().expect("the first is stored").formed_count;
+    assert!(formed < GROUPS, "{formed}");
+    tic.group(&format!("g{}", formed - 1)).await.unwrap();
+    for later in (formed..GROUPS).step_by(100).chain([GROUPS - 1]) {
+        let missing = tic.group(&format!("g{later}")).await.unwrap_err();
+        assert_eq!(reason(&missing), "UNKNOWN_GROUP", "g{later}");
+    }
+    let (again, ended) = form(&tic, messages).await;
+    ended.unwrap();
+    assert_eq!(again[..portions.len()], portions, "those that were stored are not formed again");
+    assert_eq!(again.last().unwrap().formed_count, GROUPS);
 }
 
 /// Each of two clients has as many calls open as there are permits for the batches of all clients.

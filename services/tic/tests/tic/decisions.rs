@@ -38,7 +38,6 @@ const SCALE: Scale = Scale { groups: 60, joins: 300, jobs: 6, collectives: 12 };
 /// The requests of the writer.
 const KINDS: [&str; 32] = [
     "AcquireRouteTerm",
-    "Arc<FormGroups>",
     "CopyMgidPlanner",
     "CreateCollective",
     "CreateJob",
@@ -47,6 +46,7 @@ const KINDS: [&str; 32] = [
     "DrainNode",
     "FollowFabric",
     "ForgetFlaps",
+    "FormPortion",
     "Join",
     "Leave",
     "MoveToTrees",

@@ -98,6 +98,7 @@ pub(crate) const IS_FULL: u8 = 4;
 const KEEPS_CHOICES: u8 = 5;
 /// No transaction begins.
 pub(crate) const STANDS_STILL: u8 = 6;
+const REFUSES_ONE: u8 = 7;
 
 /// A store whose transactions can fail.
 pub(crate) struct Failing {
@@ -125,6 +126,12 @@ impl Failing {
 
     pub(crate) fn set(&self, mode: u8) {
         self.mode.store(mode, Ordering::SeqCst);
+    }
+
+    /// Has one transaction refused, after some that succeed.
+    pub(crate) fn refuse_one_after(&self, good: u32) {
+        self.good.store(good, Ordering::SeqCst);
+        self.set(REFUSES_ONE);
     }
 }
 
@@ -165,7 +172,10 @@ impl Store for Failing {
         if is_good || [WORKS, IS_FULL, KEEPS_CHOICES].contains(&mode) {
             return self.inner.txn(txn).await;
         }
-        if mode == REFUSES {
+        if mode == REFUSES_ONE {
+            self.set(WORKS);
+        }
+        if [REFUSES, REFUSES_ONE].contains(&mode) {
             return Err(StoreError::Overloaded { queue: "write queue", limit: 1 });
         }
         if mode == WRITES_BUT_SAYS_IT_DID_NOT {
