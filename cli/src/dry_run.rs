@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 
 use fabricast_proto::v1;
-use fabricast_proto::v1::element::Kind;
-use fabricast_topology::{EndpointId, EndpointNameError, Graph, Peer, PortId, SwitchId};
 use serde::Serialize;
+use tonic::Code;
 
 use crate::args::Format;
 use crate::failure::Failure;
 use crate::output::{self, Rows};
-use crate::progress::Progress;
 use crate::remote::Remote;
+
+/// Endpoints of a group that are named; more are counted.
+const MOST_NAMED: usize = 3;
 
 /// A change, and the groups that it would affect.
 #[derive(Debug, Serialize)]
@@ -30,80 +31,86 @@ struct AffectedGroup {
     effect: String,
 }
 
-/// A part of the fabric, found in its topology.
-enum Part {
-    Link(BTreeSet<PortId>),
-    Switch(SwitchId),
-    Endpoint(EndpointId),
-}
-
-/// Prints the groups that a part that fails or heals would affect.
+/// Prints the groups whose routes would change with some faults, as the engine of the route service
+/// plans them.
+///
+/// - `what`: the change, for people.
 ///
 /// # Errors
 ///
-/// An unknown part, or a server that does not answer.
-pub(crate) async fn element(
+/// An unknown part, a plan that cannot be made again, or a server that does not answer.
+pub(crate) async fn faults(
     remote: &Remote,
-    element: v1::Element,
-    verb: &str,
+    mut request: v1::PlanFaultsRequest,
+    what: String,
     format: Format,
 ) -> Result<(), Failure> {
-    let graph = remote.graph().await?;
-    let (part, title) = part(&graph, element)?;
-    let groups = touched(remote, &graph, &part, verb).await?;
-    print(format, &Impact { dry_run: true, what: format!("{verb} {title}"), groups })
-}
-
-/// Prints the groups that have to move off links.
-///
-/// # Errors
-///
-/// A server that does not answer.
-pub(crate) async fn links(
-    remote: &Remote,
-    links: Vec<v1::DrainedLink>,
-    title: &str,
-    format: Format,
-) -> Result<(), Failure> {
-    let graph = remote.graph().await?;
-    let names = links.into_iter().flat_map(|link| [link.end, link.peer]).flatten();
-    let ends = names.filter_map(|name| {
-        graph.port(graph.find_switch(&name.switch_name)?, u8::try_from(name.port).ok()?)
-    });
-    let part = Part::Link(ends.collect());
-    let groups = touched(remote, &graph, &part, "drain").await?;
-    print(format, &Impact { dry_run: true, what: format!("drain {title}"), groups })
-}
-
-/// Asks for the groups that a change of a part would affect.
-async fn touched(
-    remote: &Remote,
-    graph: &Graph,
-    part: &Part,
-    verb: &str,
-) -> Result<Vec<AffectedGroup>, Failure> {
-    let groups = remote.groups(false).await?;
-    let progress = Progress::new("asking", groups.len());
-    let mut touched = Vec::new();
-    for group in groups {
-        let request = v1::ExplainRouteRequest { group: group.name.clone() };
-        let answer = remote.answer(remote.router().await?.explain_route(request)).await?;
-        let route = answer.explanation.unwrap_or_default();
-        let effect = match verb {
-            "fail" => part.carries(graph, &route),
-            "drain" => part.carries(graph, &route).map(|_| "its tree moves".to_owned()),
-            _ => waits_for_mending(&route),
-        };
-        touched.extend(effect.map(|effect| AffectedGroup {
-            group: group.name,
-            mgid: group.mgid,
-            members: group.member_count,
-            effect,
-        }));
-        progress.step();
+    let mut router = remote.router().await?;
+    let mut groups: Vec<AffectedGroup> = Vec::new();
+    loop {
+        let planned = router.plan_faults(request.clone()).await.map_err(|status| {
+            if status.code() == Code::Unimplemented {
+                return Failure::input("the route service is of a version that plans no faults")
+                    .hint("upgrade it, or look at groups with `fabricast route explain`");
+            }
+            remote.failed(status)
+        });
+        let v1::PlanFaultsResponse { changes, changed_groups, .. } = planned?.into_inner();
+        groups.extend(changes.into_iter().map(AffectedGroup::from));
+        match groups.last() {
+            Some(last) if request.after_group != last.group => {
+                request.after_group.clone_from(&last.group);
+            }
+            _ => break,
+        }
+        if groups.len() >= changed_groups as usize {
+            break;
+        }
     }
-    progress.finish();
-    Ok(touched)
+    print(format, &Impact { dry_run: true, what, groups })
+}
+
+impl From<v1::RouteChange> for AffectedGroup {
+    fn from(change: v1::RouteChange) -> Self {
+        let (before, after) = (change.before.unwrap_or_default(), change.after.unwrap_or_default());
+        let effect = effect(&before, &after);
+        Self { group: after.group, mgid: after.mgid, members: change.member_count, effect }
+    }
+}
+
+/// Describes the difference between two routes of a group.
+fn effect(before: &v1::RouteExplanation, after: &v1::RouteExplanation) -> String {
+    let mut effects = Vec::new();
+    match (before.spanning_tree, after.spanning_tree) {
+        (Some(_), None) => effects.push(format!("it loses its tree: {}", after.reason)),
+        (None, Some(tree)) => effects.push(format!("it gets spanning tree {tree}")),
+        (Some(from), Some(to)) if from != to => {
+            effects.push(format!("it moves to spanning tree {to}"));
+        }
+        _ => {}
+    }
+    let cut_off = only_in(&after.cut_off_endpoints, &before.cut_off_endpoints);
+    effects.extend(cut_off.map(|endpoints| format!("{endpoints} cut off")));
+    let reached = only_in(&before.cut_off_endpoints, &after.cut_off_endpoints);
+    effects.extend(reached.map(|endpoints| format!("{endpoints} reached again")));
+    match (effects.is_empty(), after.reason.as_str()) {
+        (false, _) => effects.join("; "),
+        (true, "") => "its tree changes".to_owned(),
+        (true, reason) => format!("its tree changes: {reason}"),
+    }
+}
+
+/// Names the endpoints that are in one list and not in the other, or counts them if they are many;
+/// `None` if there are none.
+fn only_in(one: &[String], other: &[String]) -> Option<String> {
+    let other: BTreeSet<&String> = other.iter().collect();
+    let only: Vec<&str> =
+        one.iter().filter(|name| !other.contains(name)).map(String::as_str).collect();
+    match only.len() {
+        0 => None,
+        count if count > MOST_NAMED => Some(format!("{count} endpoints")),
+        _ => Some(only.join(", ")),
+    }
 }
 
 /// Prints the memberships that the end of a node would end.
@@ -183,82 +190,6 @@ pub(crate) async fn job(remote: &Remote, job: &str, format: Format) -> Result<()
     print(format, &Impact { dry_run: true, what: format!("end job {job}"), groups })
 }
 
-fn part(graph: &Graph, element: v1::Element) -> Result<(Part, String), Failure> {
-    let unknown = |what: String| {
-        let failure = Failure::input(format!("the fabric has no {what}"));
-        failure.hint("`fabricast switch list` and `fabricast node list` show what there is")
-    };
-    let found = match element.kind {
-        Some(Kind::Link(name)) => {
-            let number = u8::try_from(name.port).ok();
-            let port = graph
-                .find_switch(&name.switch_name)
-                .and_then(|switch| graph.port(switch, number?))
-                .filter(|port| graph.peer(*port) != Peer::None)
-                .ok_or_else(|| unknown(format!("link at {}:{}", name.switch_name, name.port)))?;
-            let ends = match graph.peer(port) {
-                Peer::Switch(other) => BTreeSet::from([port, other]),
-                Peer::Endpoint(_) | Peer::None => BTreeSet::from([port]),
-            };
-            (Part::Link(ends), format!("link {}:{}", name.switch_name, name.port))
-        }
-        Some(Kind::SwitchName(name)) => {
-            let switch = graph.find_switch(&name);
-            let switch = switch.ok_or_else(|| unknown(format!("switch '{name}'")))?;
-            (Part::Switch(switch), format!("switch {name}"))
-        }
-        Some(Kind::Endpoint(name)) => {
-            let endpoint = graph.resolve_endpoint(&name).map_err(|error| match error {
-                EndpointNameError::Unknown { .. } => unknown(format!("endpoint '{name}'")),
-                EndpointNameError::Ambiguous { .. } => Failure::input(format!("endpoint: {error}")),
-            })?;
-            (Part::Endpoint(endpoint), format!("endpoint {}", graph.endpoint_name(endpoint)))
-        }
-        None => return Err(unknown("part without a name".to_owned())),
-    };
-    Ok(found)
-}
-
-impl Part {
-    /// Describes the effect on a route if the part fails; `None` if there is none.
-    fn carries(&self, graph: &Graph, route: &v1::RouteExplanation) -> Option<String> {
-        let ports = route.links.iter().filter_map(|link| {
-            let switch = graph.find_switch(&link.switch_name)?;
-            graph.port(switch, u8::try_from(link.port).ok()?)
-        });
-        let hit: Vec<PortId> = ports.filter(|port| self.has(graph, *port)).collect();
-        let members = hit.iter().filter(|port| matches!(graph.peer(**port), Peer::Endpoint(_)));
-        match (hit.len(), members.count()) {
-            (0, _) => None,
-            (_, 0) => Some("its tree uses it".to_owned()),
-            (_, 1) => Some("its tree uses it, 1 member is cut off".to_owned()),
-            (_, members) => Some(format!("its tree uses it, {members} members are cut off")),
-        }
-    }
-
-    /// True if the link at a port is lost with the part.
-    fn has(&self, graph: &Graph, port: PortId) -> bool {
-        let peer = graph.peer(port);
-        match self {
-            Self::Link(ends) => ends.contains(&port),
-            Self::Switch(switch) => {
-                graph.switch_of(port) == *switch
-                    || matches!(peer, Peer::Switch(other) if graph.switch_of(other) == *switch)
-            }
-            Self::Endpoint(endpoint) => peer == Peer::Endpoint(*endpoint),
-        }
-    }
-}
-
-/// Describes how a route could improve after a repair; `None` if it cannot.
-fn waits_for_mending(route: &v1::RouteExplanation) -> Option<String> {
-    if !route.cut_off_endpoints.is_empty() {
-        return Some(format!("may reach {} again", route.cut_off_endpoints.join(", ")));
-    }
-    let home = route.spanning_tree == Some(route.home_spanning_tree);
-    (!home && !route.reason.is_empty()).then(|| format!("may return to its tree: {}", route.reason))
-}
-
 fn print(format: Format, impact: &Impact) -> Result<(), Failure> {
     output::print(format, impact, |impact| {
         let mut text = format!("would {}; nothing has changed", impact.what);
@@ -278,4 +209,37 @@ fn print(format: Format, impact: &Impact) -> Result<(), Failure> {
         text.push_str(&format!("\n{rows}"));
         text
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(spanning_tree: Option<u32>, cut_off: &[&str], reason: &str) -> v1::RouteExplanation {
+        v1::RouteExplanation {
+            spanning_tree,
+            cut_off_endpoints: cut_off.iter().map(|name| (*name).to_owned()).collect(),
+            reason: reason.to_owned(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn an_effect_is_the_difference_of_two_routes() {
+        let home = || route(Some(3), &[], "");
+        let cases = [
+            (home(), route(Some(5), &[], "moved"), "it moves to spanning tree 5"),
+            (home(), route(None, &[], "no live root"), "it loses its tree: no live root"),
+            (route(None, &[], "x"), home(), "it gets spanning tree 3"),
+            (home(), route(Some(3), &["a", "b"], ""), "a, b cut off"),
+            (route(Some(3), &["a", "b"], ""), route(Some(3), &["b"], ""), "a reached again"),
+            (home(), route(Some(3), &["a", "b", "c", "d"], ""), "4 endpoints cut off"),
+            (home(), route(Some(5), &["a"], ""), "it moves to spanning tree 5; a cut off"),
+            (home(), home(), "its tree changes"),
+            (home(), route(Some(3), &[], "one tree left"), "its tree changes: one tree left"),
+        ];
+        for (before, after, text) in cases {
+            assert_eq!(effect(&before, &after), text);
+        }
+    }
 }

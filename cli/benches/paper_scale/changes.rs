@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::SocketAddr;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fabricast_cli::cluster::Cluster;
@@ -24,6 +26,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Joins and leaves in a second, and for how long.
 const RATE: u32 = 1_000;
 const TIME: u32 = 60;
+/// Dry runs that are timed.
+const DRY_RUNS: usize = 5;
 /// Time for which the process rests.
 const REST: Duration = Duration::from_secs(10);
 /// Longest wait for anything.
@@ -76,7 +80,7 @@ pub(super) async fn measure(cluster: &Cluster, graph: &Graph) {
     let share = rest().await;
     bench.join_one_by_one(share).await;
     bench.join_and_leave().await;
-    bench.cut_link(RouteServiceClient::new(channel(cluster.router))).await;
+    bench.cut_link(cluster.router).await;
     following.abort();
 }
 
@@ -153,6 +157,23 @@ fn print(path: &str, mut times: Vec<Duration>) {
     let millis = |share: usize| times[(times.len() - 1) * share / 100].as_secs_f64() * 1e3;
     println!("figure paper_scale/{path}/median {:.2} ms", millis(50));
     println!("figure paper_scale/{path}/99th_percentile {:.2} ms", millis(99));
+}
+
+/// Times `fabric fail --dry-run` of a link.
+async fn dry_run(router: SocketAddr, link: &v1::TreeLink) {
+    let mut longest = Duration::ZERO;
+    for _ in 0..DRY_RUNS {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fabricast"));
+        command.args(["fabric", "fail", "--dry-run", "--server"]).arg(router.to_string());
+        command.arg("--link").arg(format!("{}:{}", link.switch_name, link.port));
+        let started = Instant::now();
+        let ended = tokio::task::spawn_blocking(move || command.output()).await;
+        longest = longest.max(started.elapsed());
+        let ended = ended.expect("no panic").expect("the command runs");
+        let text = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success() && text.contains("spanning tree"), "{ended:?}");
+    }
+    println!("figure paper_scale/dry_run/fail_link {} ms", longest.as_millis());
 }
 
 impl Bench<'_> {
@@ -270,7 +291,8 @@ impl Bench<'_> {
     }
 
     /// Cuts a link of the group `x/0/0` and waits for all groups that had it.
-    async fn cut_link(&mut self, mut router: RouteServiceClient<Channel>) {
+    async fn cut_link(&mut self, address: SocketAddr) {
+        let mut router = RouteServiceClient::new(channel(address));
         let mut explain = async |group: String| {
             let request = v1::ExplainRouteRequest { group };
             let found = router.explain_route(request).await.expect("the group exists");
@@ -288,6 +310,7 @@ impl Bench<'_> {
                 hit.push((route.mgid, members));
             }
         }
+        dry_run(address, &link).await;
         let end = v1::PortName { switch_name: link.switch_name, port: link.port };
         let element = Some(v1::Element { kind: Some(v1::element::Kind::Link(end)) });
         let cut = Instant::now();

@@ -7,7 +7,8 @@
 //! 2. The process rests: its processor time and memory.
 //! 3. Processes join one by one: from each acknowledgement to the first packet that arrives.
 //! 4. Processes join and leave at a rate: from each acknowledgement to the report of the route.
-//! 5. A link is cut: from the cut to the first packet that arrives, in every group that used it.
+//! 5. `fabric fail --dry-run` lists the groups that would move: from the start of the command on.
+//! 6. The link is cut: from the cut to the first packet that arrives, in every group that used it.
 //!
 //! Launcher, TIC, its file, route service, switch agent, 7 680 switches and 32 768 nodes share the
 //! machine.

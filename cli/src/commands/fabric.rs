@@ -162,10 +162,16 @@ fn run_verb(command: FabricCommand, format: Format) -> Result<(), Failure> {
     block_on(async {
         match command {
             FabricCommand::Fail(args) if args.dry_run => {
-                dry_run::element(&Remote::new(&args.server)?, element(args)?, "fail", format).await
+                let (remote, element) = (Remote::new(&args.server)?, element(args)?);
+                let what = format!("fail {}", part_name(&element));
+                let faults = v1::PlanFaultsRequest { failed: vec![element], ..Default::default() };
+                dry_run::faults(&remote, faults, what, format).await
             }
             FabricCommand::Heal(args) if args.dry_run => {
-                dry_run::element(&Remote::new(&args.server)?, element(args)?, "heal", format).await
+                let (remote, element) = (Remote::new(&args.server)?, element(args)?);
+                let what = format!("heal {}", part_name(&element));
+                let faults = v1::PlanFaultsRequest { healed: vec![element], ..Default::default() };
+                dry_run::faults(&remote, faults, what, format).await
             }
             FabricCommand::Fail(args) => {
                 let (remote, element) = (Remote::new(&args.server)?, element(args)?);

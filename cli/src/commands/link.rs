@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand, value_parser};
 use fabricast_proto::v1;
+use fabricast_proto::v1::element::Kind;
 
 use crate::args::{Format, ServerArgs, WatchArgs};
 use crate::command::{Globals, Run};
@@ -96,8 +97,11 @@ async fn drain(link: LinkArgs, dry_run: bool, format: Format) -> Result<(), Fail
     };
     let answer = remote.answer(remote.topologies().drain_link(request)).await?;
     if dry_run {
-        let title = names(&answer.links);
-        return dry_run::links(&remote, answer.links, &title, format).await;
+        let what = format!("drain {}", names(&answer.links));
+        let ends = answer.links.into_iter().filter_map(|link| link.end);
+        let failed = ends.map(|end| v1::Element { kind: Some(Kind::Link(end)) }).collect();
+        let faults = v1::PlanFaultsRequest { failed, ..Default::default() };
+        return dry_run::faults(&remote, faults, what, format).await;
     }
     output::message(format, &answer, |answer| {
         let links = names(&answer.links);

@@ -43,7 +43,7 @@ pub use interface::{
     CallError, ErrorKind, Event, GroupRoute, Input, Output, Refusal, Reply, RouteReport,
     SwitchTable, SwitchWrite, Timing, TurnEnd, WatchEvent, WriteReason,
 };
-pub use planner::{PlanError, PlanStatus, PlannedForSearch, RouteExplanation};
+pub use planner::{GroupLabel, PlanError, PlanStatus, PlannedForSearch, RouteExplanation};
 pub use reconciler::{Generations, Reconciler, Setup, Status};
 pub use recorded::{ChoiceReport, Chosen, ChosenTree, GroupChoices, RecordedChoices, RecordedPlan};
 pub use recording::{

@@ -118,10 +118,19 @@ pub(crate) struct ReplacedTree {
 pub struct PlannedForSearch {
     /// Parts of the fabric that have failed.
     pub faults: Faults,
-    /// Name of each planned group, and the group.
-    pub groups: Vec<(String, HomedGroup)>,
+    /// The planned groups.
+    pub groups: Vec<(GroupLabel, HomedGroup)>,
     /// Choices of the engine.
     pub choices: Vec<RecordedChoice>,
+}
+
+/// Name and size of a planned group.
+#[derive(Clone, Debug)]
+pub struct GroupLabel {
+    /// Name of the group.
+    pub name: String,
+    /// Number of its members.
+    pub member_count: usize,
 }
 
 impl Planner {
@@ -521,7 +530,8 @@ impl Planner {
             let mut members = self.engine.members(home)?;
             members.sort_unstable();
             let homed = HomedGroup { home, members, exclusive: group.exclusive };
-            Some((group.name().to_owned(), homed))
+            let member_count = group.members.len();
+            Some((GroupLabel { name: group.name().to_owned(), member_count }, homed))
         };
         let groups = directory.groups.iter().filter_map(planned).collect();
         let choices = self.engine.choices();

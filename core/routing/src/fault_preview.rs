@@ -10,13 +10,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fabricast_topology::{FatTree, Faults, Graph, Mgid, SwitchId};
+use fabricast_topology::{EndpointId, FatTree, Faults, Graph, Mgid, SwitchId};
 use thiserror::Error;
 
 use crate::better_homes::HomedGroup;
 use crate::build_engine::build_engine;
 use crate::change::{Change, ChangeError};
-use crate::plan::Plan;
+use crate::group_tree::Trunk;
+use crate::plan::{GroupPlan, Plan};
 use crate::routing_engine::{
     BuildError, EngineKind, EngineOptions, RecordedChoice, RestoreError, RoutingEngine,
 };
@@ -45,7 +46,7 @@ pub struct FaultPreview {
     pub before: Plan,
     /// The plan with the other faults.
     pub after: Plan,
-    /// Highest switches of the trees of all groups now.
+    /// Highest switches of the trees of the changed groups now.
     pub roots_before: BTreeMap<Mgid, SwitchId>,
     /// Highest switches of the trees of the changed groups with the other faults.
     pub roots_after: BTreeMap<Mgid, SwitchId>,
@@ -94,7 +95,9 @@ pub fn preview_faults(now: &PlannedFabric, faults: Faults) -> Result<FaultPrevie
     engine.apply(&groups.iter().map(put).collect::<Vec<_>>())?;
     engine.restore(choices)?;
     let before = engine.plan().clone();
-    let roots_before = roots(engine.as_ref(), groups.iter().map(|group| group.home));
+    // Only the engine knows which groups have a second tree, and forgets it when it plans again.
+    let all = groups.iter().map(|group| group.home);
+    let dual_roots = before.is_dual().then(|| roots(engine.as_ref(), all));
     engine.set_faults(faults);
     let kept_out = keep_out_exclusive(engine.as_mut(), groups)?;
     let after = engine.plan().clone();
@@ -102,6 +105,13 @@ pub fn preview_faults(now: &PlannedFabric, faults: Faults) -> Result<FaultPrevie
     changed.extend(kept_out.iter().map(|one| one.mgid));
     changed.sort_unstable();
     changed.dedup();
+    let roots_before = match dual_roots {
+        Some(mut roots) => {
+            roots.retain(|mgid, _| changed.binary_search(mgid).is_ok());
+            roots
+        }
+        None => planned_roots(graph, &before, groups, &changed),
+    };
     let roots_after = roots(engine.as_ref(), changed.iter().copied());
     Ok(FaultPreview { before, after, roots_before, roots_after, changed, kept_out })
 }
@@ -133,4 +143,32 @@ fn roots(
     groups: impl Iterator<Item = Mgid>,
 ) -> BTreeMap<Mgid, SwitchId> {
     groups.filter_map(|mgid| Some((mgid, engine.group_trees(mgid).first()?.root))).collect()
+}
+
+/// The highest switches of the trees of some groups in a plan with one tree for each.
+///
+/// - `wanted`: rising.
+/// - Cost: the trees of their virtual groups, and their members.
+fn planned_roots(
+    graph: &Graph,
+    plan: &Plan,
+    groups: &[HomedGroup],
+    wanted: &[Mgid],
+) -> BTreeMap<Mgid, SwitchId> {
+    let mut trunks: BTreeMap<u32, Option<Trunk<'_>>> = BTreeMap::new(); // by virtual group
+    let mut roots = BTreeMap::new();
+    for group in groups.iter().filter(|group| wanted.binary_search(&group.home).is_ok()) {
+        let Some(planned) = plan.group(group.home).filter(GroupPlan::has_tree) else { continue };
+        let trunk = trunks.entry(planned.virtual_group.0).or_insert_with(|| {
+            let shared = plan.virtual_group_of(group.home)?;
+            Trunk::of(graph, &shared)
+        });
+        let is_live =
+            |member: &&EndpointId| !planned.cut_off.iter().any(|cut| cut.endpoint == **member);
+        let live = group.members.iter().filter(is_live);
+        let ports = live.filter_map(|member| graph.attachment(*member)).collect();
+        let tree = trunk.as_ref().and_then(|trunk| trunk.cut(ports));
+        roots.extend(tree.map(|tree| (group.home, tree.root)));
+    }
+    roots
 }

@@ -166,7 +166,9 @@ impl RouteService for RouteServer {
             query.answer(&request)
         });
         let refused = |error: FaultsError| match error {
-            FaultsError::UnknownElement => Reason::UnknownElement.status(error.to_string(), &[]),
+            FaultsError::UnknownPart { .. } | FaultsError::Endpoint(_) => {
+                Reason::UnknownElement.status(error.to_string(), &[])
+            }
             FaultsError::Preview(error) => Reason::NotPredictable.status(error.to_string(), &[]),
         };
         let answer = answer.await.map_err(|_| stopping())?;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use fabricast_groups::Moment;
 use fabricast_proto::v1;
 use fabricast_reconciler::{
-    Event, Generations, Input, Output, PlannedForSearch, Recorder, Recording, Renewal, Reply,
-    RouteExplanation, Setup, TurnEnd, WatchEvent,
+    Event, Generations, GroupLabel, Input, Output, PlannedForSearch, Recorder, Recording, Renewal,
+    Reply, RouteExplanation, Setup, TurnEnd, WatchEvent,
 };
 use fabricast_routing::{HomeSearch, PlannedFabric};
 use fabricast_rpc::Backoff;
@@ -323,7 +323,8 @@ impl<O: Environment> ControlLoop<O> {
             Query::Homes(reply) => {
                 let RoutingSettings { engine, engine_options, .. } = self.settings;
                 let PlannedForSearch { faults, groups, .. } = self.reconciler.planned_groups();
-                let (names, groups) = groups.into_iter().unzip();
+                let (labels, groups): (Vec<GroupLabel>, _) = groups.into_iter().unzip();
+                let names = labels.into_iter().map(|label| label.name).collect();
                 let graph = self.topology.graph.clone();
                 let options = engine_options;
                 let search = HomeSearch { graph, kind: engine, options, faults, groups };
@@ -332,10 +333,10 @@ impl<O: Environment> ControlLoop<O> {
             Query::Faults(reply) => {
                 let RoutingSettings { engine: kind, engine_options: options, .. } = self.settings;
                 let PlannedForSearch { faults, groups, choices } = self.reconciler.planned_groups();
-                let (names, groups) = groups.into_iter().unzip();
+                let (labels, groups) = groups.into_iter().unzip();
                 let graph = self.topology.graph.clone();
                 let now = PlannedFabric { graph, kind, options, faults, groups, choices };
-                drop(reply.send(FaultQuery { now, names }));
+                drop(reply.send(FaultQuery { now, labels }));
             }
             Query::Recording(reply) => {
                 let now = self.environment.now();

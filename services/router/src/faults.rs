@@ -3,32 +3,39 @@
 use std::collections::BTreeMap;
 
 use fabricast_proto::v1;
-use fabricast_reconciler::FailedElement;
+use fabricast_proto::v1::element::Kind;
+use fabricast_reconciler::{FailedElement, GroupLabel};
 use fabricast_routing::{
     FaultPreview, Plan, PlannedFabric, PreviewError, RouteReason, metrics, preview_faults,
     special_reasons, tree_links, unrouted_reason,
 };
-use fabricast_topology::{Faults, Graph, Mgid, SwitchId};
+use fabricast_topology::{EndpointNameError, Faults, Graph, Mgid, Peer, SwitchId};
 use thiserror::Error;
 
-use crate::wire::{decode_element, encode_link, switch_name};
+use crate::wire::{encode_link, switch_name};
 
 /// Most changes of an answer.
 const MOST_CHANGES: usize = 1_000;
 
-/// The groups as they are planned, and their names in the same order.
+/// The groups as they are planned, and what they are called, in the same order.
 #[derive(Debug)]
 pub(crate) struct FaultQuery {
     pub(crate) now: PlannedFabric,
-    pub(crate) names: Vec<String>,
+    pub(crate) labels: Vec<GroupLabel>,
 }
 
 /// Reason why there is no answer.
 #[derive(Debug, Error)]
 pub(crate) enum FaultsError {
     /// The topology does not have a part.
-    #[error("failed, healed: the topology has no such part")]
-    UnknownElement,
+    #[error("failed, healed: the fabric has no {part}")]
+    UnknownPart {
+        /// Kind and name of the part.
+        part: String,
+    },
+    /// No endpoint has the name, or several have it.
+    #[error("failed, healed: {0}")]
+    Endpoint(EndpointNameError),
     /// The plan cannot be made again.
     #[error(transparent)]
     Preview(#[from] PreviewError),
@@ -44,22 +51,22 @@ impl FaultQuery {
         let mut faults = self.now.faults.clone();
         for (elements, fails) in [(&request.healed, false), (&request.failed, true)] {
             for element in elements {
-                let element = decode_element(graph, element).ok_or(FaultsError::UnknownElement)?;
-                change(graph, &mut faults, element, fails);
+                change(graph, &mut faults, find(graph, element)?, fails);
             }
         }
         let preview = preview_faults(&self.now, faults)?;
         let homes = self.now.groups.iter().map(|group| group.home);
-        let names: BTreeMap<Mgid, &str> =
-            homes.zip(self.names.iter().map(String::as_str)).collect();
+        let labels: BTreeMap<Mgid, &GroupLabel> = homes.zip(&self.labels).collect();
+        let name_of = |mgid: &Mgid| labels.get(mgid).map_or("", |label| label.name.as_str());
         let mut changed: Vec<Mgid> = preview.changed.clone();
-        changed.sort_by_key(|mgid| names.get(mgid));
-        let name_of = |mgid: &Mgid| names.get(mgid).copied().unwrap_or_default();
+        changed.sort_by_key(name_of);
+        let first = changed.partition_point(|mgid| name_of(mgid) <= request.after_group.as_str());
+        let listed = &changed[first..changed.len().min(first + MOST_CHANGES)];
         let is_wanted = |mgid: &&Mgid| match request.links_of.as_str() {
             "" => preview.after.group(**mgid).is_some_and(|group| group.has_tree()),
             group => name_of(mgid) == group,
         };
-        let wanted = changed.iter().take(MOST_CHANGES).find(is_wanted).copied();
+        let wanted = listed.iter().find(is_wanted).copied();
         let encode = |mgid: &Mgid| {
             let name = name_of(mgid);
             let has_links = wanted == Some(*mgid);
@@ -82,9 +89,11 @@ impl FaultQuery {
                 let reason = RouteReason::ExclusiveTreeShared { others: kept.others, trees };
                 after.reason = reason.display(graph).to_string();
             }
-            v1::RouteChange { before: Some(before), after: Some(after) }
+            let members = labels.get(mgid).map_or(0, |label| label.member_count);
+            let member_count = u32::try_from(members).unwrap_or(u32::MAX);
+            v1::RouteChange { before: Some(before), after: Some(after), member_count }
         };
-        let changes = changed.iter().take(MOST_CHANGES).map(encode).collect();
+        let changes = listed.iter().map(encode).collect();
         let FaultPreview { before, after, .. } = &preview;
         Ok(v1::PlanFaultsResponse {
             changes,
@@ -93,6 +102,28 @@ impl FaultQuery {
             after: Some(figures(graph, after)),
         })
     }
+}
+
+/// Finds a part of the fabric; an endpoint may also be named by the GUID of its port.
+fn find(graph: &Graph, element: &v1::Element) -> Result<FailedElement, FaultsError> {
+    let (found, part) = match &element.kind {
+        Some(Kind::Link(end)) => {
+            let switch = graph.find_switch(&end.switch_name);
+            let number = u8::try_from(end.port).ok();
+            let port = switch.zip(number).and_then(|(switch, number)| graph.port(switch, number));
+            let link = port.filter(|port| graph.peer(*port) != Peer::None);
+            (link.map(FailedElement::Link), format!("link at {}:{}", end.switch_name, end.port))
+        }
+        Some(Kind::SwitchName(name)) => {
+            (graph.find_switch(name).map(FailedElement::Switch), format!("switch '{name}'"))
+        }
+        Some(Kind::Endpoint(name)) => {
+            let found = graph.resolve_endpoint(name).map_err(FaultsError::Endpoint)?;
+            return Ok(FailedElement::Endpoint(found));
+        }
+        None => (None, "part without a name".to_owned()),
+    };
+    found.ok_or(FaultsError::UnknownPart { part })
 }
 
 fn change(graph: &Graph, faults: &mut Faults, element: FailedElement, fails: bool) {

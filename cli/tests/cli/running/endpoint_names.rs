@@ -15,7 +15,7 @@ pub(super) fn endpoints_are_named_by_guid(up: &Up) {
     assert_eq!(up.reached(&group, one), ["node046 HCA-1"]);
 
     let text = up.ok(&["fabric", "fail", "--endpoint", other, "--dry-run"]);
-    assert!(text.contains("node046 HCA-1") && text.contains("1 member is cut off"), "{text}");
+    assert!(text.contains("node046 HCA-1 cut off"), "{text}");
     let down = up.ok(&["fabric", "fail", "--endpoint", other]);
     assert_eq!(down, format!("endpoint {other} is down now\n"));
     let named = ["fabric", "fail", "--endpoint", "node046 HCA-1"];

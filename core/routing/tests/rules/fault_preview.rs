@@ -1,5 +1,7 @@
 //! Laws of previews of faults.
 
+use std::collections::BTreeMap;
+
 use fabricast_routing::{
     EngineOptions, FaultPreview, HomedGroup, KeptOut, Plan, PlannedFabric, RoutingEngine,
     preview_faults,
@@ -55,6 +57,9 @@ proptest! {
         faults.fail_link(&fabric.graph, PortId(number(port, fabric.graph.port_count())));
         let preview = preview_faults(&now, faults.clone()).expect("faults are never refused");
         let before = engine.plan().clone();
+        let root = |mgid: &Mgid| Some((*mgid, engine.group_trees(*mgid).first()?.root));
+        let roots: BTreeMap<Mgid, SwitchId> = preview.changed.iter().filter_map(root).collect();
+        prop_assert_eq!(&preview.roots_before, &roots);
         engine.set_faults(faults);
         prop_assert_eq!(preview.changed, engine.plan().changed_groups(&before));
         prop_assert_eq!(&preview.after, engine.plan());

@@ -111,7 +111,8 @@ pub(super) async fn answer(
         Verb::Heal => (Vec::new(), vec![element]),
         _ => (vec![element], Vec::new()),
     };
-    let request = v1::PlanFaultsRequest { failed, healed, links_of: wanted.to_owned() };
+    let links_of = wanted.to_owned();
+    let request = v1::PlanFaultsRequest { failed, healed, links_of, ..Default::default() };
     let planned = details.faults(request).await;
     html! {
         h2 { (title(fabric, part)) }

@@ -7,7 +7,7 @@ use fabricast_rpc::Reason;
 
 fn request(failed: Kind, links_of: &str) -> v1::PlanFaultsRequest {
     let failed = vec![v1::Element { kind: Some(failed) }];
-    v1::PlanFaultsRequest { failed, healed: Vec::new(), links_of: links_of.to_owned() }
+    v1::PlanFaultsRequest { failed, links_of: links_of.to_owned(), ..Default::default() }
 }
 
 /// The tree of a route, without what is said of it.
@@ -81,6 +81,33 @@ async fn a_preview_of_a_failure_comes_true() {
 async fn a_preview_of_an_engine_with_choices_comes_true() {
     let layout = Layout { engine: "c-mr4lms-dynamic".parse().unwrap(), ..Layout::leaf_spine() };
     previews_come_true(layout).await;
+}
+
+#[tokio::test]
+async fn changes_are_listed_after_a_group() {
+    let cluster = Cluster::start(Layout::leaf_spine()).await;
+    let client = &cluster.client;
+    for (group, members) in [("a", ["n0", "n5", "n10"]), ("b", ["n0", "n6", "n11"])] {
+        client.join_all(group, &members).await;
+    }
+    client.settled().await;
+    let cases: [(&str, &[&str]); 3] = [("", &["a", "b"]), ("a", &["b"]), ("b", &[])];
+    for (after_group, listed) in cases {
+        let request = v1::PlanFaultsRequest {
+            after_group: after_group.to_owned(),
+            ..request(Kind::Endpoint("h0".to_owned()), "")
+        };
+        let planned = client.router().plan_faults(request).await.unwrap().into_inner();
+        assert_eq!(planned.changed_groups, 2, "after '{after_group}'");
+        let mut names = Vec::new();
+        for change in planned.changes {
+            assert_eq!(change.member_count, 3);
+            let after = change.after.unwrap();
+            assert_eq!(after.cut_off_endpoints, ["h0"]);
+            names.push(after.group);
+        }
+        assert_eq!(names, listed);
+    }
 }
 
 #[tokio::test]
