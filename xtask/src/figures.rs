@@ -4,6 +4,7 @@
 //! The processes run `clients/rust/examples/figures`, started by `fabricast run`,
 //! and `figures/mpi.c`, started by `mpirun`. Where there is no `mpicc` that column says so.
 
+pub(crate) mod joins;
 pub(crate) mod lab;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,9 @@ use crate::outside;
 
 /// Page of the table.
 const TABLE: &str = "docs/evaluation/messages/README.md";
+/// The table of contents, and the line that those of new pages stand before.
+const SUMMARY: &str = "docs/SUMMARY.md";
+const NEXT: &str = "  - [latency](evaluation/latency/comparison.md)\n";
 /// Numbers of processes.
 const SIZES: [u32; 8] = [2, 4, 8, 16, 32, 64, 128, 256];
 /// Nothing more is begun after this.
@@ -83,6 +87,25 @@ pub(crate) fn run(root: &Path, trial: bool) -> Result<(String, bool)> {
         fs::write(&path, &text).with_context(|| format!("write {TABLE}"))?;
     }
     Ok((text, complete))
+}
+
+/// Lists a page in the table of contents, unless it is there.
+///
+/// - `entry`: its line.
+fn list(root: &Path, entry: &str) -> Result<()> {
+    let summary =
+        fs::read_to_string(root.join(SUMMARY)).with_context(|| format!("read {SUMMARY}"))?;
+    let listed = listed(&summary, entry);
+    ensure!(listed.contains(entry), "{SUMMARY} has no line '{}'", NEXT.trim());
+    fs::write(root.join(SUMMARY), listed).with_context(|| format!("write {SUMMARY}"))
+}
+
+/// The table of contents with a line.
+fn listed(summary: &str, entry: &str) -> String {
+    if summary.contains(entry) {
+        return summary.to_owned();
+    }
+    summary.replacen(NEXT, &format!("{entry}{NEXT}"), 1)
 }
 
 /// Builds what runs; answers the folder that it is in.
@@ -269,6 +292,17 @@ mod tests {
         let text = table(&[(4, found)], false);
         assert!(text.contains("| 4 | 1.2 ms | - | 3.1 us |"), "{text}");
         assert!(text.contains("Open MPI was left out"));
+    }
+
+    #[test]
+    fn a_page_is_listed_once_before_its_neighbour() {
+        let summary = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/SUMMARY.md");
+        let summary = fs::read_to_string(summary).expect("the table of contents");
+        for entry in [&lab::PAGE.entry(), joins::ENTRY] {
+            let once = listed(&summary, entry);
+            assert_eq!(once.matches(entry).count(), 1, "{once}");
+            assert_eq!(listed(&once, entry), once);
+        }
     }
 
     #[test]

@@ -108,6 +108,8 @@ usage: cargo xtask <verb>
   figures [--trial] measure messages and operations beside Open MPI and plain gRPC calls (5 minutes), and write
                     docs/evaluation/messages/README.md; Open MPI is left out aloud where mpicc is missing
                     (--trial: a build without optimization, few processes, nothing written)
+  figures --joins   measure joins, leaves and cut links in the reconciler alone, on fabrics of 2 048, 32 768 and
+                    1 048 576 endpoints (some minutes and GB), and write docs/evaluation/joins
   figures --lab [CHANGES]
                     start labs of switches, measure joins of programs, datagrams lost and doubled by 1,000 changes
                     of cables (or CHANGES), messages beside TCP, and the bytes that collective operations put on
@@ -234,6 +236,10 @@ fn write(root: &Path, words: &[&str]) -> Result<Option<bool>> {
             let (page, complete) = figures::lab::run_times(root)?;
             print!("{page}");
             complete
+        }
+        ["figures", "--joins"] => {
+            figures::joins::run(root)?;
+            true
         }
         ["figures", "--lab", changes @ ..] if changes.len() < 2 => {
             let changes = changes.first().map_or(Ok(1000), |count| number(count))?;

@@ -16,14 +16,11 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Figures, build, compile_mpi, figures};
+use super::{Figures, build, compile_mpi, figures, list};
 use crate::{install_openmpi, setup};
 
-/// The table of contents, and the entry that those of the pages stand before.
-const SUMMARY: &str = "docs/SUMMARY.md";
-const NEXT: &str = "  - [latency](evaluation/latency/comparison.md)\n";
 /// The page of the lab.
-const PAGE: Page = Page { title: "The lab of switches", folder: "lab" };
+pub(super) const PAGE: Page = Page { title: "The lab of switches", folder: "lab" };
 /// Seconds after which a script of the lab is given up.
 const PATIENCE: &str = "7200";
 /// Changes of cables in the lab of one tree for each one in the lab of two trees.
@@ -103,7 +100,7 @@ pub(crate) fn run_times(root: &Path) -> Result<(String, bool)> {
 
 /// A page of `docs/evaluation`.
 #[derive(Clone, Copy)]
-struct Page {
+pub(super) struct Page {
     title: &'static str,
     folder: &'static str,
 }
@@ -198,24 +195,12 @@ impl Page {
         fs::create_dir_all(&folder)?;
         let path = folder.join("README.md");
         fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
-        let summary =
-            fs::read_to_string(root.join(SUMMARY)).with_context(|| format!("read {SUMMARY}"))?;
-        let listed = self.listed(&summary);
-        ensure!(listed.contains(&self.entry()), "{SUMMARY} has no line '{}'", NEXT.trim());
-        fs::write(root.join(SUMMARY), listed).with_context(|| format!("write {SUMMARY}"))
+        list(root, &self.entry())
     }
 
-    fn entry(self) -> String {
+    /// Its line in the table of contents.
+    pub(super) fn entry(self) -> String {
         format!("  - [{}](evaluation/{}/README.md)\n", self.title, self.folder)
-    }
-
-    /// The table of contents with the entry of the page.
-    fn listed(self, summary: &str) -> String {
-        let entry = self.entry();
-        if summary.contains(&entry) {
-            return summary.to_owned();
-        }
-        summary.replacen(NEXT, &format!("{entry}{NEXT}"), 1)
     }
 }
 
@@ -235,16 +220,6 @@ There was no Open MPI when this was written: the bytes on the links were left ou
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_page_is_listed_once_before_its_neighbour() {
-        let summary = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/SUMMARY.md");
-        let summary = fs::read_to_string(summary).expect("the table of contents");
-        let once = PAGE.listed(&summary);
-        let entry = PAGE.entry();
-        assert_eq!(once.matches(&entry).count(), 1, "{once}");
-        assert_eq!(PAGE.listed(&once), once);
-    }
 
     #[test]
     fn figures_of_a_script_that_fails_are_kept() {

@@ -4,8 +4,13 @@
 //!
 //! Members join and leave random groups at endpoints that do not use the group's color yet, as
 //! those who choose MGIDs see to. The links that are cut are of random leaves.
+//!
+//! `--million` adds a fabric of 1 048 576 endpoints, `--out FOLDER` also writes a page with a plot.
+
+mod page;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -34,17 +39,53 @@ const DRAIN: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_secs(3);
 
 fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let folder = arguments.iter().position(|argument| argument == "--out");
+    let folder = folder.map(|at| arguments.get(at + 1).expect("--out has a folder"));
     let parse = |text| TopologySpec::parse(text).expect("a valid description");
-    measure("560_groups", &parse(SMALL), [16, 16, 8], 1_000);
-    measure("8_900_groups", &TopologySpec::paper(), [100, 50, 26], 1_000);
-    if std::env::args().any(|argument| argument == "--million") {
-        measure("111_200_groups", &parse(MILLION), [400, 200, 52], 200);
+    let mut costs = vec![
+        measure("560_groups", &parse(SMALL), [16, 16, 8], 1_000),
+        measure("8_900_groups", &TopologySpec::paper(), [100, 50, 26], 1_000),
+    ];
+    if folder.is_some() || arguments.iter().any(|argument| argument == "--million") {
+        costs.push(measure("111_200_groups", &parse(MILLION), [400, 200, 52], 200));
+    }
+    if let Some(folder) = folder {
+        page::write(Path::new(folder), &costs);
+    }
+}
+
+/// Costs of changes on one fabric.
+struct Costs {
+    endpoints: u32,
+    groups: u32,
+    memberships: u32,
+    join: Percentiles,
+    leave: Percentiles,
+    /// A turn that finds nothing to do, median.
+    idle: Duration,
+    /// A cut link of a leaf, median.
+    cut: Duration,
+    /// Most memory that the process has had, in MiB.
+    memory: u32,
+}
+
+/// Median and 99th percentile.
+struct Percentiles {
+    median: Duration,
+    high: Duration,
+}
+
+impl Percentiles {
+    fn of(times: &mut [Duration]) -> Self {
+        times.sort_unstable();
+        Self { median: times[times.len() / 2], high: times[times.len() * 99 / 100] }
     }
 }
 
 /// Measures on a grid with 4 processes per endpoint.
 #[expect(clippy::disallowed_methods, reason = "a bench measures time")]
-fn measure(name: &str, fabric: &TopologySpec, [x, y, z]: [u32; 3], changes: usize) {
+fn measure(name: &str, fabric: &TopologySpec, [x, y, z]: [u32; 3], changes: usize) -> Costs {
     let started = Instant::now();
     let mut bench = Bench::new(fabric, &Grid::cube(x, y, z, 4).expect("a valid grid"));
     print(name, "form/total", started.elapsed());
@@ -54,17 +95,37 @@ fn measure(name: &str, fabric: &TopologySpec, [x, y, z]: [u32; 3], changes: usiz
             (bench.join(at, endpoint), bench.leave(at))
         })
         .unzip();
-    for (change, times) in [("join", &mut joins), ("leave", &mut leaves)] {
-        times.sort_unstable();
-        print(name, &format!("{change}/median"), times[times.len() / 2]);
-        print(name, &format!("{change}/99th_percentile"), times[times.len() * 99 / 100]);
+    let (join, leave) = (Percentiles::of(&mut joins), Percentiles::of(&mut leaves));
+    for (change, times) in [("join", &join), ("leave", &leave)] {
+        print(name, &format!("{change}/median"), times.median);
+        print(name, &format!("{change}/99th_percentile"), times.high);
     }
     let mut turns: Vec<Duration> = (0..101).map(|_| bench.turn_without_work()).collect();
-    turns.sort_unstable();
-    print(name, "turn_without_work/median", turns[turns.len() / 2]);
+    let idle = Percentiles::of(&mut turns).median;
+    print(name, "turn_without_work/median", idle);
     let mut cuts: Vec<Duration> = (0..9).map(|_| bench.cut()).collect();
-    cuts.sort_unstable();
-    print(name, "cut_link/median", cuts[cuts.len() / 2]);
+    let cut = Percentiles::of(&mut cuts).median;
+    print(name, "cut_link/median", cut);
+    let count = |number: usize| u32::try_from(number).expect("fewer than 2^32");
+    Costs {
+        endpoints: count(bench.graph.endpoint_count()),
+        groups: count(bench.groups.len()),
+        memberships: count(bench.groups.iter().map(|group| group.members.len()).sum()),
+        join,
+        leave,
+        idle,
+        cut,
+        memory: most_memory(),
+    }
+}
+
+/// Most memory that the process has had so far, in MiB.
+#[expect(clippy::disallowed_methods, reason = "a bench measures memory")]
+fn most_memory() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let most = most.and_then(|text| text.split_whitespace().next()?.parse::<u32>().ok());
+    most.expect("a size in KiB") / 1024
 }
 
 #[expect(clippy::print_stdout, reason = "the figures are what it is for")]
