@@ -13904,6 +13904,10 @@ pub struct PlanFaultsRequest {
     /// Default: the first group of the answer that would have a tree.
     #[prost(string, tag = "3")]
     pub links_of: ::prost::alloc::string::String,
+    /// Optional. Name of a group: only groups whose names come after it are listed. With the last name
+    /// of an answer that lists not all changes, the next ones follow.
+    #[prost(string, tag = "4")]
+    pub after_group: ::prost::alloc::string::String,
 }
 /// Response of PlanFaults.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -13930,6 +13934,9 @@ pub struct RouteChange {
     /// The route as it would be.
     #[prost(message, optional, tag = "2")]
     pub after: ::core::option::Option<RouteExplanation>,
+    /// Number of its members.
+    #[prost(uint32, tag = "3")]
+    pub member_count: u32,
 }
 /// Figures of a plan.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
