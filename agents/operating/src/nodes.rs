@@ -170,20 +170,31 @@ impl Nodes {
     }
 
     /// Hands the reports of some nodes to the group agents that are hosted here, too, and returns
-    /// those to others: the node of the group agents, their address and the report.
+    /// those to others: the node of the group agents, their address and the report. Most nodes of a
+    /// process that hosts them all are exempt and cost next to nothing.
     pub(crate) fn report(&self, nodes: &[NodeName]) -> Vec<(NodeName, Address, OaReport)> {
         self.update(|state, now, effects| {
             let mut others = Vec::new();
             let mut agents = BTreeSet::new(); // nodes whose group agents have taken reports
             for node in nodes {
                 let Some(hosted) = state.nodes.get_mut(node) else { continue };
+                if hosted.is_exempt {
+                    continue;
+                }
                 state.rescheduled.insert(node.clone());
+                let mut is_exempt = true;
                 for (agent, address, report) in hosted.operating.reports(now) {
                     if address.as_str() != self.0.address {
+                        is_exempt = false;
                         others.push((agent, address, report));
-                    } else if state.report_here(&agent, &report, now, effects) {
-                        agents.insert(agent);
+                        continue;
                     }
+                    let answer = state.report_here(&agent, &report, now, effects);
+                    is_exempt &= answer == Some(true);
+                    agents.extend(answer.map(|_| agent));
+                }
+                if let Some(hosted) = state.nodes.get_mut(node) {
+                    hosted.is_exempt = is_exempt;
                 }
             }
             agents.iter().for_each(|agent| state.drain_agents(agent, now, effects));
@@ -339,8 +350,123 @@ impl GroupAgentHost for Nodes {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use fabricast_groups::directory::{GroupSnapshot, MemberView};
+    use fabricast_groups::ids::{Epoch, Gn, Incarnation, Pn, Revision};
+    use fabricast_groups::names::{GroupName, ProcessName};
+    use fabricast_groups::record::{GroupRecord, MemberRecord};
+
     use super::*;
-    use crate::testing::agent;
+    use crate::testing::{TestAgent, agent, agent_with_nodes};
+
+    const GN: Gn = Gn(1);
+
+    /// The TIC's snapshot of a group with a member on each node; its agent is at the first.
+    fn snapshot(nodes: &[NodeName]) -> GroupSnapshot {
+        let address = Address::new("127.0.0.1:1").unwrap();
+        let view = |(node, pn): (&NodeName, u32)| MemberView {
+            member: MemberRecord {
+                gn: GN,
+                pn: Pn(pn),
+                node: node.clone(),
+                process: ProcessName::new("p").unwrap(),
+                endpoint: EndpointName::new(&format!("h{pn}")).unwrap(),
+                joined: Revision(1),
+            },
+            incarnation: Incarnation(1),
+            address: address.clone(),
+        };
+        let group = GroupRecord {
+            gn: GN,
+            name: GroupName::new("g").unwrap(),
+            mgid: Mgid(1),
+            agent: nodes.first().cloned(),
+            epoch: Epoch(1),
+            members_revision: Revision(1),
+            changed: Revision(1),
+            persistent: false,
+            exclusive: false,
+            layer: None,
+            job: None,
+            expected: None,
+            home: None,
+            tree: Default::default(),
+            created: Moment(0),
+            route: None,
+        };
+        GroupSnapshot {
+            revision: Revision(1),
+            group,
+            members: nodes.iter().zip(0..).map(view).collect(),
+            agent_address: Some(address),
+            vouchers: BTreeMap::new(),
+        }
+    }
+
+    /// Two nodes that have reported to the agent of their group, at the first, all that there is.
+    fn exempt_nodes() -> (TestAgent, [NodeName; 2]) {
+        let test = agent_with_nodes(2);
+        let (nodes, names) = (&test.agent.runtime.nodes, test.agent.runtime.nodes.names());
+        names.iter().for_each(|node| test.up(node));
+        let snapshot = snapshot(&names);
+        nodes.with_agents(&names[0], |agents, now| agents.snapshot(now, &snapshot)).unwrap();
+        for node in &names {
+            nodes.input(node, |agent, now| agent.group(now, &snapshot)).unwrap();
+        }
+        for exempt in [false, true] {
+            assert!(nodes.report(&names).is_empty(), "all are here");
+            names.iter().for_each(|node| assert_eq!(is_exempt(nodes, node), exempt));
+        }
+        let names = names.try_into().unwrap();
+        (test, names)
+    }
+
+    fn is_exempt(nodes: &Nodes, node: &NodeName) -> bool {
+        nodes.state().nodes[node].is_exempt
+    }
+
+    fn watched(nodes: &Nodes, agents: &NodeName) -> Vec<NodeName> {
+        nodes.read_agents(agents, |agents| agents.watched().cloned().collect()).unwrap()
+    }
+
+    fn deadline(nodes: &Nodes, node: &NodeName) -> Option<Moment> {
+        nodes.read(node, Oa::next_deadline).unwrap()
+    }
+
+    #[tokio::test]
+    async fn nodes_of_one_process_report_again_once_their_agents_have_changed_something() {
+        let (test, names) = exempt_nodes();
+        let nodes = &test.agent.runtime.nodes;
+        let [first, second] = &names;
+        assert!(watched(nodes, first).is_empty());
+        assert_eq!(deadline(nodes, second), None);
+        nodes.with_agents(first, |agents, _| agents.gone(GN)).unwrap();
+        assert!(!is_exempt(nodes, second));
+        nodes.report(&names);
+        assert!(deadline(nodes, second).is_some(), "it asks the TIC for the group");
+        assert!(!is_exempt(nodes, second), "what its report said is not agreed");
+    }
+
+    #[tokio::test]
+    async fn a_node_that_goes_down_is_watched_again() {
+        let (test, names) = exempt_nodes();
+        let nodes = &test.agent.runtime.nodes;
+        let [first, second] = &names;
+        nodes.input(second, |agent, now| agent.stop(now)).unwrap();
+        assert_eq!(watched(nodes, first), [second.clone()]);
+    }
+
+    #[tokio::test]
+    async fn members_notice_that_the_agent_of_their_group_is_gone() {
+        let (test, names) = exempt_nodes();
+        let nodes = &test.agent.runtime.nodes;
+        let [first, second] = &names;
+        nodes.input(first, |agent, now| agent.stop(now)).unwrap();
+        assert!(!is_exempt(nodes, second));
+        nodes.report(&names);
+        assert!(deadline(nodes, second).is_some(), "it waits for an answer");
+    }
 
     #[tokio::test]
     async fn a_stopped_node_attaches_no_endpoint_and_hosts_no_agents() {

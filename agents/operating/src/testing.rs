@@ -1,4 +1,4 @@
-//! An agent with one node, for unit tests.
+//! An agent with one node, or more, for unit tests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ const NOWHERE: &str = "127.0.0.1:1";
 
 pub(crate) struct TestAgent {
     pub(crate) agent: Arc<Agent>,
+    /// The first node.
     pub(crate) node: NodeName,
     /// Messages to the fabric.
     pub(crate) messages: mpsc::Receiver<v1::AttachEndpointsRequest>,
@@ -33,30 +34,36 @@ pub(crate) struct TestAgent {
 
 /// An agent with node `n0` and endpoint `h0` that reaches nobody.
 pub(crate) fn agent() -> TestAgent {
-    agent_with(NOWHERE, NOWHERE)
+    agent_with_nodes(1)
+}
+
+/// An agent with nodes `n0`, `n1` and so on that reaches nobody else.
+pub(crate) fn agent_with_nodes(count: usize) -> TestAgent {
+    agent_with(count, NOWHERE, NOWHERE)
 }
 
 pub(crate) fn agent_with_fabric(fabric: &str) -> TestAgent {
-    agent_with(NOWHERE, fabric)
+    agent_with(1, NOWHERE, fabric)
 }
 
 pub(crate) fn agent_with_tic(tic: &str) -> TestAgent {
-    agent_with(tic, NOWHERE)
+    agent_with(1, tic, NOWHERE)
 }
 
-fn agent_with(tic: &str, fabric: &str) -> TestAgent {
+fn agent_with(count: usize, tic: &str, fabric: &str) -> TestAgent {
     let second = Duration::from_secs(1);
-    let node = NodeName::new("n0").unwrap();
-    let identity = Identity {
-        node: node.clone(),
+    let identity = |number| Identity {
+        node: NodeName::new(&format!("n{number}")).unwrap(),
         address: Address::new(NOWHERE).unwrap(),
-        endpoints: vec![EndpointName::new("h0").unwrap()],
+        endpoints: vec![EndpointName::new(&format!("h{number}")).unwrap()],
     };
+    let identities: Vec<Identity> = (0..count).map(identity).collect();
+    let node = identities[0].node.clone();
     let detector = DetectorConfig::new(second, Probing { timeout: second, attempts: 1 });
     let (packets, messages) = PacketSender::with_queue(1);
     let agent = Agent::new(Parts {
         nodes: NodeSettings {
-            nodes: vec![identity],
+            nodes: identities,
             operating_config: OaConfig {
                 retry: second,
                 host_timeout: second,
@@ -81,11 +88,16 @@ fn agent_with(tic: &str, fabric: &str) -> TestAgent {
 }
 
 impl TestAgent {
-    /// Answers the node's registration, so that it is up.
+    /// Answers the registration of the first node, so that it is up.
     pub(crate) fn node_up(&self) {
+        self.up(&self.node);
+    }
+
+    /// Answers the registration of a node, so that it is up.
+    pub(crate) fn up(&self, node: &NodeName) {
         let nodes = &self.agent.runtime.nodes;
-        let record = nodes.read(&self.node, |agent| NodeRecord {
-            name: self.node.clone(),
+        let record = nodes.read(node, |agent| NodeRecord {
+            name: node.clone(),
             address: agent.identity().address.clone(),
             endpoints: agent.identity().endpoints.clone(),
             incarnation: Incarnation(1),
@@ -95,6 +107,6 @@ impl TestAgent {
             drained: false,
             voucher_key: None,
         });
-        nodes.input(&self.node, |agent, now| agent.registered(now, Ok(record.unwrap())));
+        nodes.input(node, |agent, now| agent.registered(now, Ok(record.unwrap())));
     }
 }

@@ -7,6 +7,8 @@
 //! TIC probes the node before it expels it. Every message of an agent carries its epoch, and the
 //! agent rejects messages of another epoch (G4).
 //!
+//! A node of the same process need not report over and over: see [`GaHost::exempt`].
+//!
 //! Call an input, then drain [`GaHost::poll_output`]; call [`GaHost::tick`] at
 //! [`GaHost::next_deadline`].
 //!
@@ -18,6 +20,9 @@
 //!   refresh per node or group.
 //! - GA-3: a member that no snapshot has had is added only with a voucher of the TIC for its join,
 //!   the epoch and this incarnation of the node; without one the TIC is asked.
+//! - GA-4: each member of an exempt node is one that its last report agreed with. The owner is asked
+//!   for another report when such a member is removed, and the node is watched again when another
+//!   member of it is added.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -56,6 +61,7 @@ pub struct GaHost {
     peers: BTreeMap<NodeName, PeerNode>,
     detector: Detector<NodeName>,
     failed: BTreeMap<NodeName, FailureReport>, // reported to the TIC until expelled or heard of again
+    asked: BTreeSet<NodeName>,                 // exempt nodes that are to report once more
     fetches: PendingFetches,                   // snapshots being fetched
     dirty: BTreeSet<(Gn, Pn)>,                 // positions to send
     resend: BTreeSet<(Moment, Gn, Pn)>,        // positions sent and not confirmed
@@ -96,6 +102,7 @@ struct PeerNode {
     incarnation: Incarnation,
     address: Address,
     members: usize,
+    is_exempt: bool, // from reports
 }
 
 impl GaHost {
@@ -117,6 +124,7 @@ impl GaHost {
             peers: BTreeMap::new(),
             detector: Detector::new(config.detector),
             failed: BTreeMap::new(),
+            asked: BTreeSet::new(),
             fetches: PendingFetches::new(config.retry),
             dirty: BTreeSet::new(),
             resend: BTreeSet::new(),

@@ -217,6 +217,10 @@ impl<K: Ord + Clone> Detector<K> {
             self.alive -= usize::from(state.health == Health::Alive);
             self.forget(state.look_at, peer);
         }
+        if self.peers.is_empty() {
+            self.peers.clear(); // an emptied map keeps a node
+            self.deadlines.clear();
+        }
     }
 
     fn forget(&mut self, look_at: Option<Moment>, peer: &K) {

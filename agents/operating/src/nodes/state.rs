@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fabricast_groups::agent::{GaConfig, GaHost, GaOutput};
-use fabricast_groups::ids::Moment;
+use fabricast_groups::ids::{Incarnation, Moment};
 use fabricast_groups::message::OaReport;
 use fabricast_groups::names::{EndpointName, NodeName};
 use fabricast_groups::operating::{Identity, Oa, OaConfig, OaOutput};
@@ -27,6 +27,9 @@ pub(crate) struct HostedNode {
     /// The group agents hosted on the node; `None` while the node is not up.
     pub(crate) agents: Option<GaHost>,
     pub(crate) messages: NodeMessages,
+    /// All group agents of its members are in this process and need no report, unless its operating
+    /// agent has an input or one of them asks.
+    pub(super) is_exempt: bool,
     /// The node's entry in [`State::deadlines`].
     scheduled: Option<Moment>,
 }
@@ -61,6 +64,14 @@ pub(crate) struct NodeSettings {
     pub(crate) adapters: Option<Arc<Adapters>>,
 }
 
+fn log_up(node: &NodeName, incarnation: Incarnation, is_one_of_many: bool) {
+    if is_one_of_many {
+        debug!(%node, incarnation = incarnation.0, "node up");
+    } else {
+        info!(%node, incarnation = incarnation.0, "node up");
+    }
+}
+
 impl HostedNode {
     fn next_deadline(&self) -> Option<Moment> {
         let agents = self.agents.as_ref().and_then(GaHost::next_deadline);
@@ -87,7 +98,8 @@ impl State {
             }
             let operating = Oa::new(Moment(0), identity, start_id, voucher_seed, operating_config);
             let messages = NodeMessages::new(node.clone(), adapters.clone());
-            let hosted = HostedNode { operating, agents: None, messages, scheduled: None };
+            let hosted =
+                HostedNode { operating, agents: None, messages, is_exempt: false, scheduled: None };
             nodes.insert(node, Box::new(hosted));
         }
         Self {
@@ -107,16 +119,14 @@ impl State {
         self.rescheduled.insert(node.clone());
         let is_one_of_many = self.nodes.len() > MANY_NODES;
         let Some(hosted) = self.nodes.get_mut(node) else { return };
+        hosted.is_exempt = false;
         let mut is_down = false;
+        let (mut former_members, mut former_agents) = (Vec::new(), Vec::new());
         while let Some(output) = hosted.operating.poll_output() {
             let node = node.clone();
             effects.push(match output {
                 OaOutput::Up(incarnation) => {
-                    if is_one_of_many {
-                        debug!(%node, incarnation = incarnation.0, "node up");
-                    } else {
-                        info!(%node, incarnation = incarnation.0, "node up");
-                    }
+                    log_up(&node, incarnation, is_one_of_many);
                     AGENT_ADMISSIONS.inc();
                     let key = hosted.operating.voucher_key();
                     hosted.agents = Some(GaHost::new(node, incarnation, key, self.group_config));
@@ -125,13 +135,15 @@ impl State {
                 OaOutput::Down(incarnation) => {
                     info!(%node, incarnation = incarnation.0, "node down");
                     AGENT_DOWNS.inc();
-                    hosted.agents = None;
+                    let agents = hosted.agents.take();
+                    former_members.extend(agents.iter().flat_map(GaHost::exempt_nodes).cloned());
                     is_down = true;
                     continue;
                 }
                 OaOutput::Ended(memberships) => {
                     for ended in memberships {
                         info!(%node, group = %ended.group, "membership ended");
+                        former_agents.push(ended.agent);
                     }
                     continue;
                 }
@@ -154,31 +166,54 @@ impl State {
                 }
             });
         }
+        self.ask_for_reports(former_members);
+        self.watch_from(former_agents, node, now);
         self.drain_agents(node, now, effects);
         self.follow_node(node, is_down, now, effects);
     }
 
-    /// Hands a report to group agents and their answer to the reporting node; returns whether they
-    /// are hosted here. Their outputs are still to be drained.
+    /// Has nodes report once more.
+    fn ask_for_reports(&mut self, nodes: impl IntoIterator<Item = NodeName>) {
+        for node in nodes {
+            if let Some(hosted) = self.nodes.get_mut(&node) {
+                hosted.is_exempt = false;
+            }
+        }
+    }
+
+    /// Has group agents of this process watch a node that they need not have watched before.
+    ///
+    /// - `agents`: their nodes.
+    fn watch_from(&mut self, agents: Vec<NodeName>, node: &NodeName, now: Moment) {
+        for agent in agents {
+            let hosted = self.nodes.get_mut(&agent);
+            if let Some(host) = hosted.and_then(|hosted| hosted.agents.as_mut()) {
+                host.expect_reports(now, node);
+                self.rescheduled.insert(agent);
+            }
+        }
+    }
+
+    /// Hands a report to group agents and their answer to the reporting node. Returns whether they
+    /// need no further one; `None` if they are not hosted here. Their outputs are still to be
+    /// drained.
     pub(super) fn report_here(
         &mut self,
         agent: &NodeName,
         report: &OaReport,
         now: Moment,
         effects: &mut Vec<Effect>,
-    ) -> bool {
-        let Some(agents) = self.nodes.get_mut(agent).and_then(|hosted| hosted.agents.as_mut())
-        else {
-            return false;
-        };
+    ) -> Option<bool> {
+        let agents = self.nodes.get_mut(agent)?.agents.as_mut()?;
         let reply = agents.report(now, report);
+        let is_exempt = agents.exempt(now, report);
         if let Some(hosted) = self.nodes.get_mut(&report.node) {
             hosted.operating.report_answered(now, agent, &reply);
             if !reply.is_empty() {
                 self.drain(&report.node, now, effects);
             }
         }
-        true
+        Some(is_exempt)
     }
 
     /// Takes the outputs of the group agents of one node after an input to them only.
@@ -202,6 +237,8 @@ impl State {
                     }
                 });
             }
+            let asked = agents.take_asked();
+            self.ask_for_reports(asked);
         }
     }
 

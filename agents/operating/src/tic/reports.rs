@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fabricast_group::GroupAgentHost;
+use fabricast_groups::directory::Verdict;
 use fabricast_groups::ids::Incarnation;
 use fabricast_groups::names::NodeName;
 use fabricast_proto::v1;
@@ -117,6 +118,9 @@ impl TicReports {
     fn take_verdict(&self, reported: Incarnation, verdict: &v1::GroupAgentVerdict) {
         let Ok(node) = NodeName::new(&verdict.node) else { return };
         let verdict = decode_verdict(verdict);
+        if verdict == Verdict::default() {
+            return; // as almost always
+        }
         self.runtime.nodes.with_agents(&node, |agents, now| {
             // A verdict on an earlier incarnation does not apply to this one.
             if agents.incarnation() == reported {

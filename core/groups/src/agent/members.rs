@@ -1,11 +1,67 @@
 //! Member tables of the agents: adds and removes members, and marks whose position has changed.
 
+use std::collections::BTreeSet;
+
 use super::{GaHost, MemberState, PeerNode};
 use crate::directory::MemberView;
 use crate::ids::{Gn, Moment, Pn, Version};
-use crate::message::{Enrolment, Neighbor, PositionUpdate};
+use crate::message::{Enrolment, MembershipStatus, Neighbor, OaReport, PositionUpdate};
+use crate::names::NodeName;
 
 impl GaHost {
+    /// Exempts a node of the same process from reports if the one that it has just made agrees with
+    /// the member tables in everything, and returns whether it does. The owner then leaves reports
+    /// out until [`GaHost::take_asked`] names the node, or its memberships change. It calls
+    /// [`GaHost::expect_reports`] when the node goes down, for the agents of all memberships that
+    /// the node had.
+    pub fn exempt(&mut self, now: Moment, report: &OaReport) -> bool {
+        let agrees = self.agrees(report);
+        if agrees && let Some(peer) = self.peers.get_mut(&report.node) {
+            peer.is_exempt = true;
+            self.detector.unwatch(&report.node);
+        } else {
+            self.expect_reports(now, &report.node);
+        }
+        agrees
+    }
+
+    /// Ends the exemption of a node: it is watched as if it had just reported.
+    pub fn expect_reports(&mut self, now: Moment, node: &NodeName) {
+        let Some(peer) = self.peers.get_mut(node).filter(|peer| peer.is_exempt) else { return };
+        peer.is_exempt = false;
+        self.asked.insert(node.clone());
+        if *node != self.node {
+            self.detector.watch(node.clone(), now);
+        }
+    }
+
+    /// Takes the exempt nodes that are to report once more, because the tables have changed.
+    pub fn take_asked(&mut self) -> BTreeSet<NodeName> {
+        std::mem::take(&mut self.asked)
+    }
+
+    /// Returns the nodes that are exempt from reports.
+    pub fn exempt_nodes(&self) -> impl Iterator<Item = &NodeName> {
+        self.peers.iter().filter(|(_, peer)| peer.is_exempt).map(|(node, _)| node)
+    }
+
+    /// Returns whether a report has exactly the members of its node that snapshots have had, each
+    /// with its newest position.
+    fn agrees(&self, report: &OaReport) -> bool {
+        let has = |status: &MembershipStatus| {
+            let Some(agent) = self.groups.get(&status.gn) else { return false };
+            agent.members.get(&status.pn).is_some_and(|state| {
+                let MemberView { member, incarnation, .. } = &state.view;
+                state.confirm_at.is_none()
+                    && (&member.node, *incarnation) == (&report.node, report.incarnation)
+                    && member.joined == status.joined
+                    && (agent.record.epoch, state.version) == (status.epoch, status.version)
+            })
+        };
+        self.peers.get(&report.node).is_some_and(|peer| peer.members == report.memberships.len())
+            && report.memberships.iter().all(has)
+    }
+
     pub(super) fn position(&self, gn: Gn, pn: Pn) -> Option<PositionUpdate> {
         let agent = self.groups.get(&gn)?;
         let state = agent.members.get(&pn)?;
@@ -166,11 +222,13 @@ impl GaHost {
     /// replaces the former one.
     fn watch_peer(&mut self, now: Moment, view: &MemberView) {
         let node = &view.member.node;
+        self.expect_reports(now, node); // it may not know of the member
         let (incarnation, address) = (view.incarnation, view.address.clone());
         let before = self.peers.get(node).map(|peer| (peer.incarnation, peer.members));
         let members = before.map_or(0, |(_, members)| members) + 1;
         if before.is_none_or(|(former, _)| former < incarnation) {
-            self.peers.insert(node.clone(), PeerNode { incarnation, address, members });
+            let peer = PeerNode { incarnation, address, members, is_exempt: false };
+            self.peers.insert(node.clone(), peer);
             self.failed.remove(node);
             if *node != self.node {
                 self.detector.watch(node.clone(), now);
@@ -188,6 +246,9 @@ impl GaHost {
             return;
         }
         let Some(peer) = self.peers.get_mut(node) else { return };
+        if peer.is_exempt {
+            self.asked.insert(node.clone()); // it may still have the member
+        }
         peer.members -= 1;
         if peer.members == 0 {
             self.peers.remove(node);

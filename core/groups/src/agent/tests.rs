@@ -20,6 +20,7 @@ const CONFIG: GaConfig = GaConfig {
     resend: Duration::from_secs(2),
     retry: Duration::from_secs(1),
 };
+mod exemptions;
 mod same_members;
 mod vouchers;
 
