@@ -110,7 +110,7 @@ impl TableState {
     /// Applies writes to one switch, in their order.
     pub(crate) fn record_all(&mut self, switch: SwitchId, writes: &[Write]) {
         let table = self.switches.entry(switch).or_default();
-        Arc::make_mut(table).record_all(writes);
+        *table = Arc::new(table.with(writes));
         // States are compared as a whole: no table and an empty one must be equal.
         if table.is_empty() {
             self.switches.remove(&switch);
