@@ -25,6 +25,7 @@
 //!   member of it is added.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::detector::{Detector, DetectorOutput};
@@ -35,7 +36,7 @@ use crate::message::{
     AgentRefusal, Deregister, MAX_VERSION, OaReport, OaReportReply, PositionUpdate, Register,
 };
 use crate::names::{Address, NodeName};
-use crate::record::{Colors, GroupRecord};
+use crate::record::{Colors, GroupRecord, Route};
 use crate::voucher::{Voucher, VoucherKey};
 
 mod interface;
@@ -73,10 +74,11 @@ pub struct GaHost {
 #[derive(Clone, Debug)]
 struct Agent {
     record: GroupRecord,
-    known: Revision,                         // of the snapshot
+    route: Option<Arc<Route>>, // that of `record`, for the positions of all members
+    known: Revision,           // of the snapshot
     members: BTreeMap<Pn, Box<MemberState>>, // boxed: map nodes are half empty
-    live: BTreeSet<Pn>,                      // the keys of `members`, as `tree` takes them
-    matches_snapshot: bool,                  // no member of the snapshot was removed since
+    live: BTreeSet<Pn>,        // the keys of `members`, as `tree` takes them
+    matches_snapshot: bool,    // no member of the snapshot was removed since
 }
 
 #[derive(Clone, Debug)]

@@ -1,5 +1,7 @@
 //! Messages between operating agents and group agents.
 
+use std::sync::Arc;
+
 use fabricast_topology::Mgid;
 use thiserror::Error;
 
@@ -68,7 +70,7 @@ pub struct PositionUpdate {
     /// The neighbours away from the root, ascending by PN.
     pub children: Vec<Neighbor>,
     /// Hardware route of the group, as far as the agent knows.
-    pub route: Option<Route>,
+    pub route: Option<Arc<Route>>,
     /// Version, which grows with every change of this member's place or route within the epoch.
     pub version: Version,
     /// The membership itself, sent until the node is known to have it.

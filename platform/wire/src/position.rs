@@ -1,5 +1,7 @@
 //! Positions in a group's unicast tree, as its agent sends them to members.
 
+use std::sync::Arc;
+
 use fabricast_groups::ids::{Epoch, Gn, Pn, Revision, Version};
 use fabricast_groups::message::{Enrolment, Neighbor, PositionUpdate};
 use fabricast_groups::names::{Address, GroupName, NodeName};
@@ -22,7 +24,7 @@ pub fn encode_position(update: &PositionUpdate) -> v1::Position {
         node: update.node.to_string(),
         parent: update.parent.as_ref().map(encode_neighbor),
         children: update.children.iter().map(encode_neighbor).collect(),
-        route: update.route.as_ref().map(encode_route),
+        route: update.route.as_deref().map(encode_route),
         version: update.version.0,
         enrolment: update.enrolment.as_deref().map(encode_enrolment),
         tree: encode_tree(update.tree),
@@ -44,7 +46,7 @@ pub fn decode_position(wire: &v1::Position) -> Result<PositionUpdate, WireError>
         tree: decode_optional_tree("position", wire.tree.as_ref())?,
         parent: wire.parent.as_ref().map(decode_neighbor).transpose()?,
         children: wire.children.iter().map(decode_neighbor).collect::<Result<_, _>>()?,
-        route: wire.route.as_ref().map(decode_route).transpose()?,
+        route: wire.route.as_ref().map(decode_route).transpose()?.map(Arc::new),
         version: Version(wire.version),
         enrolment: wire.enrolment.as_ref().map(|one| decode_enrolment(gn, one)).transpose()?,
     })

@@ -1,6 +1,7 @@
 //! Laws of the codecs: decoding what was encoded gives the same value, and errors name the field.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use fabricast_groups::directory::{HostedGroup, MemberView};
 use fabricast_groups::ids::{Epoch, Gn, Incarnation, Moment, Pn, Revision, Version};
@@ -164,7 +165,7 @@ fn position() -> impl Strategy<Value = PositionUpdate> {
                 tree: shape(gn),
                 parent,
                 children,
-                route,
+                route: route.map(Arc::new),
                 version: Version(version),
                 enrolment,
             }

@@ -78,7 +78,7 @@ impl GaHost {
             tree: agent.record.tree,
             parent: place.parent.and_then(neighbor),
             children: place.children.into_iter().filter_map(neighbor).collect(),
-            route: agent.record.route.clone(),
+            route: agent.route.clone(),
             version: state.version,
             enrolment: None,
         })

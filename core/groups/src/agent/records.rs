@@ -1,6 +1,7 @@
 //! Handles the TIC's answers about the groups hosted here.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::{Agent, GaHost, GaOutput, MemberState};
 use crate::directory::{GroupSnapshot, MemberView};
@@ -36,12 +37,13 @@ impl GaHost {
         }
         let agent = self.groups.entry(gn).or_insert_with(|| Agent {
             record: snapshot.group.clone(),
+            route: None,
             known: snapshot.revision,
             members: BTreeMap::new(),
             live: BTreeSet::new(),
             matches_snapshot: true,
         });
-        agent.record = snapshot.group.clone();
+        agent.set_record(&snapshot.group);
         agent.known = snapshot.revision;
         agent.matches_snapshot = true;
         let stays: BTreeMap<Pn, &MemberView> =
@@ -82,7 +84,7 @@ impl GaHost {
             Some(agent)
                 if agent.matches_snapshot && of_record(&agent.record) == of_record(group) =>
             {
-                agent.record = group.clone();
+                agent.set_record(group);
                 agent.known = revision;
                 let leavers = agent.members.iter().filter(|(_, state)| {
                     state.confirm_at.is_some() && !state.may_be_later(asked, revision)
@@ -115,6 +117,15 @@ impl GaHost {
     pub fn gone(&mut self, gn: Gn) {
         self.fetches.forget(gn);
         self.drop_group(gn);
+    }
+}
+
+impl Agent {
+    fn set_record(&mut self, record: &GroupRecord) {
+        if self.route.as_deref() != record.route.as_ref() {
+            self.route = record.route.clone().map(Arc::new);
+        }
+        self.record.clone_from(record);
     }
 }
 

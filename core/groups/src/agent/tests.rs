@@ -362,6 +362,10 @@ fn a_route_is_sent_to_members_whose_color_it_changes() {
     assert_eq!(tell(10, 4, at(1)), [2]);
     assert_eq!(tell(11, 4, at(1)), [] as [u32; 0]);
     assert_eq!(tell(12, 5, at(1)), [0, 2]);
+    let (_, places) = host.query(GN).unwrap();
+    for (_, place) in places {
+        assert_eq!(place.route.as_ref().map(|route| route.revision), Some(Revision(12)));
+    }
 }
 
 #[test]

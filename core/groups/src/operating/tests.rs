@@ -1,5 +1,6 @@
 //! Tests of single inputs of an operating agent; `fabricast-simulation` tests the whole protocol.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
@@ -141,7 +142,7 @@ fn position(epoch: u64, version: u64, color: Option<u16>) -> PositionUpdate {
         tree: TreeShape::default(),
         parent: None,
         children: Vec::new(),
-        route: color.map(route),
+        route: color.map(route).map(Arc::new),
         version: Version(version),
         enrolment: None,
     }
