@@ -43,10 +43,8 @@ const LENIENCE: u32 = 10;
 const READY_PACE: Duration = Duration::from_millis(20);
 /// Time that old table entries stay after senders have learned their new color.
 const DRAIN: Duration = Duration::from_millis(250);
-/// Interval at which the route service reads all tables back.
+/// Interval at which the route service reads all tables back, with up to a thousand switches.
 const READ_BACK: Duration = Duration::from_secs(5);
-/// Most tables read back in one second.
-const READ_BACK_RATE: u32 = 1_000;
 /// Name of the topology in settings; no part reads it from a file.
 const IN_MEMORY: &str = "in memory";
 /// Key of the switch agents; no secret, as all parts are in one process.
@@ -377,7 +375,6 @@ fn router_app(
         deadlock_free,
         drain: DRAIN,
         read_back: READ_BACK,
-        read_back_rate: READ_BACK_RATE,
         ..RawRouterConfig::default()
     })?;
     Ok(fabricast_router::App::bind(config, Security::plaintext())
