@@ -1,5 +1,7 @@
 //! Nodes in the process of the agents, which report only when something has changed.
 
+use proptest::prelude::*;
+
 use super::*;
 
 const MEMBERS: [(u32, u32); 3] = [(0, 0), (1, 1), (2, 1)]; // ranks and their nodes
@@ -108,4 +110,45 @@ fn an_exempt_node_is_asked_to_report_when_its_members_in_the_tables_change() {
     host.snapshot(at(2), &snapshot(11, 2, &[members(), vec![view(3, 3, 11)]].concat()));
     assert!(asked(&mut host).is_empty(), "it is another's member");
     assert!(host.watched().eq([&name(3)]));
+}
+
+proptest! {
+    /// GA-4.
+    #[test]
+    fn each_member_of_an_exempt_node_was_in_the_report_that_exempted_it(
+        steps in proptest::collection::vec((0..3_u8, 0..16_u8), 1..40),
+    ) {
+        let mut host = host(&members()[..1]);
+        let (mut agreed, mut before) = (BTreeSet::new(), BTreeSet::new());
+        for (revision, (step, draw)) in (11..).zip(steps) {
+            let was_exempt = host.exempt_nodes().count() == 1;
+            let is_drawn = |pn: &u32| (draw >> (pn - 1)) & 1 == 1;
+            match step {
+                0 => {
+                    let others = (1..=4).filter(is_drawn).map(|pn| view(pn, 1, u64::from(pn) + 1));
+                    let all: Vec<_> = members().into_iter().take(1).chain(others).collect();
+                    host.snapshot(at(1), &snapshot(revision, 2, &all));
+                }
+                1 => {
+                    let said: Vec<u32> =
+                        before.iter().copied().filter(|pn| draw < 12 || is_drawn(pn)).collect();
+                    let held: Vec<_> = said.iter().map(|pn| held(&host, *pn)).collect();
+                    let report = report(1, &held);
+                    host.report(at(1), &report);
+                    if host.exempt(at(1), &report) {
+                        agreed = said.into_iter().collect();
+                    }
+                }
+                _ => host.expect_reports(at(1), &name(1)),
+            }
+            let there = host.members(GN).unwrap().filter(|view| view.member.node == name(1));
+            let there: BTreeSet<u32> = there.map(|view| view.member.pn.0).collect();
+            let is_exempt = host.exempt_nodes().eq([&name(1)]);
+            prop_assert!(!is_exempt || there.is_subset(&agreed), "{there:?} {agreed:?}");
+            prop_assert_eq!(host.watched().eq([&name(1)]), !there.is_empty() && !is_exempt);
+            let is_asked = asked(&mut host) == [name(1)];
+            prop_assert!(!was_exempt || there == before || is_asked, "{before:?} {there:?}");
+            before = there;
+        }
+    }
 }
