@@ -2,7 +2,7 @@
 //!
 //! A row (one input port, or the whole switch) takes memory only while it holds an entry: a bit for
 //! each color, and for each entry as many bits as the switch has ports, both rounded up to 64. A
-//! full 40-port switch with 32 colors holds 11 KiB, 7 680 of them 88 MB; most rows are far from full.
+//! full 40-port switch with 32 colors takes 11 KiB, 7 680 of them 88 MB. Most rows have few.
 
 use fabricast_topology::{PortSet, SwitchId, TableEntry, TableKind};
 use thiserror::Error;
@@ -288,7 +288,8 @@ mod tests {
             }
             model.retain(|_, out| !out.is_empty());
             let read = table.read(SwitchId(0)).into_iter();
-            let read: Vec<_> = read.map(|entry| ((entry.in_port, entry.color), entry.out)).collect();
+            let read = read.map(|entry| ((entry.in_port, entry.color), entry.out));
+            let read: Vec<_> = read.collect();
             let all: Vec<_> = model.iter().map(|(key, out)| (*key, *out)).collect();
             proptest::prop_assert_eq!(read, all);
             for in_port in 1..=3 {

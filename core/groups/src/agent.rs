@@ -20,9 +20,9 @@
 //!   refresh per node or group.
 //! - GA-3: a member that no snapshot has had is added only with a voucher of the TIC for its join,
 //!   the epoch and this incarnation of the node; without one the TIC is asked.
-//! - GA-4: each member of an exempt node is one that its last report agreed with. The owner is asked
-//!   for another report when such a member is removed, and the node is watched again when another
-//!   member of it is added.
+//! - GA-4: each member of an exempt node is one that its last report agreed with. The owner is
+//!   asked for another report when such a member is removed, and the node is watched again when
+//!   another member of it is added.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

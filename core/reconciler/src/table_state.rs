@@ -53,8 +53,8 @@ pub(crate) struct TableState {
     switches: BTreeMap<SwitchId, Arc<Table>>,
 }
 
-/// Held and desired entries of all switches, and the switches where they differ. A switch that holds
-/// what it ought to has one table for both.
+/// Held and desired entries of all switches, and the switches where they differ. A switch that
+/// holds what it ought to has one table for both.
 ///
 /// All writes of a phase are found from the switches that differ, so a turn costs what differs and
 /// not what is there.

@@ -1,5 +1,5 @@
-//! Positions in unicast trees on their way to the members' nodes: many in a call, and without a call
-//! to the nodes of this process.
+//! Positions in unicast trees on their way to the members' nodes: many in a call, and without a
+//! call to the nodes of this process.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 //!
 //! Their cost grows with the number of processes, not of groups: all nodes of this process report
 //! to all nodes of another in one call. To those of this process a node reports without a call, and
-//! if all its groups have their agents here, only after changes: they learn at once if it goes down.
-//! Each address has its own call, so that a peer that does not answer delays only its own reports;
-//! while one is in flight the next is left out.
+//! only after changes if all its groups have their agents here: they learn at once that it goes
+//! down. Each address has its own call, so that a peer that does not answer delays only its own
+//! reports; while one is in flight the next is left out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -7,16 +7,16 @@ use super::Write;
 /// Input port (0 for per-switch tables) and color of an entry.
 type Key = (u8, u16);
 
-/// Entries ascending by input port and color. Vectors, because a table is read as a whole more often
-/// than it changes. An entry takes 12 bytes if no port of the switch has a number above 64.
+/// Entries ascending by input port and color. Vectors, because a table is read as a whole more
+/// often than it changes. An entry takes 12 bytes if no port of the switch has a number above 64.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Table {
     keys: Vec<Key>,
     outs: Outs,
 }
 
-/// Output ports, one set for each entry. What they are decides how they are kept, so equal tables are
-/// kept alike.
+/// Output ports, one set for each entry. The ports alone decide the form, so equal tables have
+/// the same one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Outs {
     /// Ports 1 to 64, as bits.
