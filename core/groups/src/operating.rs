@@ -260,7 +260,7 @@ impl Oa {
         if held < Some((given, update.version)) {
             membership.position = Some(PositionUpdate { enrolment: None, ..update.clone() });
         }
-        self.unplaced.remove(&(gn, pn));
+        self.stop_registering(gn, pn);
         self.finish_join(gn, pn);
         Ok(())
     }
@@ -495,7 +495,7 @@ impl Oa {
 
     fn register_member(&mut self, now: Moment, gn: Gn, pn: Pn, voucher: Option<Voucher>) {
         let Some(held) = self.memberships.get(gn, pn) else {
-            self.unplaced.remove(&(gn, pn));
+            self.stop_registering(gn, pn);
             return;
         };
         let register_at = now.after(self.config.retry);
@@ -512,6 +512,14 @@ impl Oa {
         });
     }
 
+    /// Forgets that a member has no position.
+    fn stop_registering(&mut self, gn: Gn, pn: Pn) {
+        self.unplaced.remove(&(gn, pn));
+        if self.unplaced.is_empty() {
+            self.unplaced.clear(); // an emptied map keeps a node
+        }
+    }
+
     fn fetch(&mut self, now: Moment, gn: Gn) {
         if self.phase == Phase::Up && self.fetches.request(now, gn) {
             self.output.push_back(OaOutput::FetchGroup(gn));
@@ -521,7 +529,7 @@ impl Oa {
     fn end(&mut self, gn: Gn, pns: &[Pn]) {
         let mut ended = Vec::new();
         for pn in pns {
-            self.unplaced.remove(&(gn, *pn));
+            self.stop_registering(gn, *pn);
             ended.extend(self.memberships.remove(gn, *pn));
             self.fail_join(gn, *pn);
         }

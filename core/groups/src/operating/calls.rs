@@ -85,7 +85,7 @@ impl Oa {
                 // A rank taken again since the leave is another membership.
                 let left = self.memberships.get(gn, pn);
                 if left.is_some_and(|held| held.member.joined < revision) {
-                    self.unplaced.remove(&(gn, pn));
+                    self.stop_registering(gn, pn);
                     self.fail_join(gn, pn);
                     let left = self.memberships.remove(gn, pn);
                     self.output.extend(left.map(deregistration));
@@ -211,6 +211,9 @@ impl Oa {
     pub(super) fn answer(&mut self, id: CallId, answer: CallAnswer) {
         if self.calls.remove(&id).is_some() {
             self.output.push_back(OaOutput::Answered(id, answer));
+        }
+        if self.calls.is_empty() {
+            self.calls.clear(); // an emptied map keeps a node, which has room for eleven calls
         }
     }
 }
