@@ -213,9 +213,11 @@ impl MemberEndpoint {
         }
         let wanting = pieces.take_wanting(piece.index);
         let gap = pieces.have.max(pieces.asked)..piece.index;
-        if from.is_none() && !gap.is_empty() {
-            pieces.asked = piece.index;
-            self.ask_parent(&[gap]);
+        if from.is_none() {
+            pieces.asked = pieces.asked.max(piece.index + 1);
+            if !gap.is_empty() {
+                self.ask_parent(&[gap]);
+            }
         }
         wanting.into_iter().for_each(|pn| self.send_frame(pn, Body::Piece(piece.clone())));
         let Some(pieces) = &self.pieces else { return };
