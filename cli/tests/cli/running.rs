@@ -257,7 +257,7 @@ fn the_fabric_breaks_and_heals(up: &Up) {
     let link = format!("{name}:{}", between["port"]);
 
     let plan = up.json(&["fabric", "fail", "--link", &link, "--dry-run"]);
-    let effect_on = |plan: &serde_json::Value| {
+    let effect_on = |plan: &Value| {
         let groups = plan["groups"].as_array().expect("a list");
         let hit = groups.iter().find(|group| group["group"] == "jobs/1");
         hit.and_then(|group| group["effect"].as_str()).expect("a group that is hit").to_owned()

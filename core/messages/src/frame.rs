@@ -53,30 +53,47 @@ pub enum Notice {
         /// Outcome of the operation.
         outcome: Arc<Outcome>,
     },
-    /// A piece of an outcome that is too long for a packet.
+    /// A piece of what is too long for a packet.
     Piece(Arc<Piece>),
 }
 
-/// A piece of the encoded outcome of an operation. All but the last are equally long.
+/// A piece of what is announced in pieces. All but the last are equally long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// The outcome that it is of.
+    /// The announcement of all pieces.
     pub of: Announcement,
     /// Number of the piece, from 0.
     pub index: u32,
-    /// Bytes of the outcome in this piece.
+    /// Bytes of the content in this piece.
     pub payload: Vec<u8>,
 }
 
-/// An outcome that is announced in pieces.
+/// Announces pieces of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement {
     /// Number of the operation.
     pub number: u64,
-    /// Round in which the root decided.
-    pub round: u64,
+    /// Content of the pieces together.
+    pub content: Content,
     /// Number of pieces.
     pub pieces: u32,
+}
+
+/// Content that is sent in pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// The encoded outcome, from the root.
+    Outcome {
+        /// Round in which the root decided.
+        round: u64,
+    },
+    /// The payload of a broadcast, from its source, before the operation is decided.
+    Payload {
+        /// Source of the broadcast.
+        source: Source,
+        /// Digest of the payload.
+        digest: u64,
+    },
 }
 
 /// A source of messages: a member, by rank and join.
@@ -161,30 +178,30 @@ pub enum Body {
         /// First part after those that it asks for.
         to: u64,
     },
-    /// A piece of an outcome that the multicast connection has not brought.
+    /// A piece that the multicast connection has not brought.
     Piece(Arc<Piece>),
     /// All members on the sender's side that the multicast connection reaches have the pieces
     /// before this one.
     Collected {
-        /// Announcement of the outcome.
+        /// Announcement of the pieces.
         of: Announcement,
         /// Number of the first piece that is missing somewhere.
         have: u32,
     },
-    /// Asks for pieces of an outcome.
+    /// Asks for pieces.
     Missing(Missing),
 }
 
-/// A question for pieces of an outcome.
+/// A question for pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// Announcement of the outcome.
+    /// Announcement of the pieces.
     pub of: Announcement,
     /// First piece that the sender lacks.
     pub from: u32,
     /// First piece after those that it asks for.
     pub to: u32,
-    /// True if the multicast connection has brought pieces of this outcome.
+    /// True if the multicast connection has brought some of them.
     pub heard: bool,
 }
 
@@ -242,7 +259,8 @@ pub struct Report {
     pub expected: Arc<BTreeSet<Pn>>,
     /// Members of `expected` that are gone.
     pub lost: BTreeSet<Pn>,
-    /// The contributions, merged.
+    /// The contributions, merged. Payloads are announced only to neighbours that the multicast
+    /// connection reaches.
     pub gathered: Gathered,
 }
 
@@ -280,7 +298,18 @@ impl Notice {
 }
 
 impl Announcement {
+    /// The source of a payload; `None` for an outcome.
+    pub(crate) fn source(&self) -> Option<Source> {
+        match self.content {
+            Content::Outcome { .. } => None,
+            Content::Payload { source, .. } => Some(source),
+        }
+    }
+
     fn largest(&self) -> u64 {
-        self.number.max(self.round)
+        match self.content {
+            Content::Outcome { round } => self.number.max(round),
+            Content::Payload { .. } => self.number,
+        }
     }
 }

@@ -21,8 +21,8 @@ mod values;
 
 pub use codec::DecodeError;
 pub use frame::{
-    Ack, Announcement, Body, Frame, Hello, JoinRevision, Missing, Notice, Packet, Part, Piece,
-    Report, RosterChange, Source,
+    Ack, Announcement, Body, Content, Frame, Hello, JoinRevision, Missing, Notice, Packet, Part,
+    Piece, Report, RosterChange, Source,
 };
 pub use message_layer::{MemberId, MessageLayer};
 pub use operation::{

@@ -28,6 +28,7 @@ use crate::outputs::{Limits, Output, Place, PlaceNeighbor};
 use crate::roster::Roster;
 use crate::stream::{BestEffort, Stream};
 
+mod collection;
 mod combining;
 mod edges;
 mod operations;
@@ -35,9 +36,9 @@ mod parts;
 mod pieces;
 mod state;
 
+use collection::Pieces;
 use operations::Operations;
 use parts::{Pace, Sends};
-use pieces::Pieces;
 use state::{Edge, EdgeEvent, Knowledge, Participation, ParticipationEvent};
 
 /// Time after which hello is repeated to a neighbour that has not answered.
@@ -70,7 +71,7 @@ pub(crate) struct MemberEndpoint {
     pace: Pace,
     inbox: usize,
     operations: Operations,
-    pieces: Option<Pieces>,
+    pieces: BTreeMap<u64, Pieces>, // by operation
     tick_at: Option<Moment>,
     peers_differ: bool, // since the last call of `peers`
     out: VecDeque<Output>,
@@ -168,7 +169,7 @@ impl MemberEndpoint {
             pace: Pace::default(),
             inbox: 0,
             operations: Operations::default(),
-            pieces: None,
+            pieces: BTreeMap::new(),
             tick_at: None,
             peers_differ: false,
             out: VecDeque::new(),
@@ -249,6 +250,9 @@ impl MemberEndpoint {
             .retain_reports(|pn| self.neighbors.contains_key(&pn) && !came.contains(&pn));
         if !self.is_active() {
             return;
+        }
+        if hears && !self.multicast && self.limits.relies_on_multicast {
+            self.operations.report_again(); // no announcements any more
         }
         self.recheck_all();
         self.remove_departed(now);

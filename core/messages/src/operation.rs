@@ -11,7 +11,7 @@ use std::sync::Arc;
 use fabricast_groups::Pn;
 use thiserror::Error;
 
-use crate::frame::JoinRevision;
+use crate::frame::{Announcement, JoinRevision};
 use crate::values::{Reduction, ReductionError, Values};
 
 /// A collective operation with one member's contribution.
@@ -202,6 +202,8 @@ pub enum Gathered {
     Listed(Vec<(Pn, Item)>),
     /// Contributions that are too long together ([`Limits::gathered`](crate::Limits)).
     TooLong,
+    /// The payload of a broadcast, which its source sends beside this.
+    Announced(Announcement),
 }
 
 /// End of an operation, the same for all members that took part.
@@ -347,20 +349,42 @@ impl Gathered {
                 items.sort_by_key(|(pn, _)| *pn);
                 true
             }
+            (Self::Announced(one), Self::Announced(other)) => *one == other,
+            (Self::Announced(_), Self::Listed(more)) => more.is_empty(),
+            (one, other @ Self::Announced(_)) if *one == Self::Listed(Vec::new()) => {
+                *one = other;
+                true
+            }
             (one, other) if *one == Self::TooLong || other == Self::TooLong => {
                 *one = Self::TooLong;
                 true
             }
-            (Self::Nothing | Self::Folded(_) | Self::Listed(_) | Self::TooLong, _) => false,
+            (
+                Self::Nothing
+                | Self::Folded(_)
+                | Self::Listed(_)
+                | Self::TooLong
+                | Self::Announced(_),
+                _,
+            ) => false,
         }
     }
 
     /// Returns the bytes of all contributions.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Nothing | Self::TooLong => 0,
+            Self::Nothing | Self::TooLong | Self::Announced(_) => 0,
             Self::Folded(values) => values.bytes(),
             Self::Listed(items) => items.iter().map(|(_, item)| item.bytes()).sum(),
+        }
+    }
+
+    /// The bytes, if there are those of one member and nothing else.
+    pub(crate) fn payload(&self) -> Option<&Arc<[u8]>> {
+        let Self::Listed(items) = self else { return None };
+        match items.as_slice() {
+            [(_, Item::Bytes(bytes))] => Some(bytes),
+            _ => None,
         }
     }
 
@@ -415,7 +439,7 @@ impl Outcome {
                 items.iter().map(|(_, item)| item.bytes()).max().unwrap_or_default()
             }
             (_, Ok(Gathered::Folded(values))) => values.bytes(),
-            (_, Ok(Gathered::Nothing | Gathered::TooLong) | Err(_)) => 0,
+            (_, Ok(Gathered::Nothing | Gathered::TooLong | Gathered::Announced(_)) | Err(_)) => 0,
         }
     }
 
@@ -448,7 +472,11 @@ impl Outcome {
             }
             (
                 _,
-                Gathered::Nothing | Gathered::Folded(_) | Gathered::Listed(_) | Gathered::TooLong,
+                Gathered::Nothing
+                | Gathered::Folded(_)
+                | Gathered::Listed(_)
+                | Gathered::TooLong
+                | Gathered::Announced(_),
             ) => Answer::Nothing,
         })
     }

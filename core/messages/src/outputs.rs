@@ -36,7 +36,7 @@ pub struct Limits {
     pub mistrust: Duration,
     /// Time for which a link that no group needs is kept.
     pub linger: Duration,
-    /// Pieces of an outcome that may be under way on the multicast connection.
+    /// Pieces of an outcome, or of a payload, that may be under way on the multicast connection.
     pub pieces: u32,
     /// The multicast connection carries what all members send, and what it has carried is sent over
     /// links only to neighbours that it does not reach. Otherwise the root sends on it beside the

@@ -31,7 +31,7 @@ use super::edge::Token;
 use super::packet::GroupKey;
 
 /// First bytes of a greeting.
-const MARK: [u8; 8] = *b"\x89FCedge2";
+const MARK: [u8; 8] = *b"\x89FCedge3";
 /// Longest frame, in bytes; that of links between agents.
 const MAX_FRAME: usize = 64 << 20;
 /// Bytes that may wait for a neighbour that does not read.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fabricast_groups::{Pn, Revision};
 
 use super::{DecodeError, IS_SEGMENT, value};
-use crate::frame::{Announcement, Part, Piece, Report, Source};
+use crate::frame::{Announcement, Content, Part, Piece, Report, Source};
 use crate::operation::{Call, Gathered, Item, Kind, OnFailure, OperationError, Outcome, Segment};
 use crate::values::{Reduction, Values};
 
@@ -67,7 +67,13 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn announcement(&mut self) -> Result<Announcement, DecodeError> {
-        Ok(Announcement { number: self.long()?, round: self.long()?, pieces: self.word()? })
+        let number = self.long()?;
+        let content = match self.byte()? {
+            0 => Content::Outcome { round: self.long()? },
+            1 => Content::Payload { source: self.source()?, digest: self.long()? },
+            other => return Err(value("content of pieces", other)),
+        };
+        Ok(Announcement { number, content, pieces: self.word()? })
     }
 
     pub(super) fn piece(&mut self) -> Result<Piece, DecodeError> {
@@ -217,6 +223,7 @@ impl<'a> Reader<'a> {
             1 => Gathered::Folded(self.values()?),
             2 => Gathered::Listed(self.many(9, Self::item)?),
             3 => Gathered::TooLong,
+            4 => Gathered::Announced(self.announcement()?),
             other => return Err(value("kind of contributions", other)),
         })
     }

@@ -6,7 +6,7 @@ use fabricast_groups::Pn;
 use proptest::prelude::*;
 
 use super::*;
-use crate::frame::{Announcement, Part, Piece, Report, Source};
+use crate::frame::{Announcement, Content, Part, Piece, Report, Source};
 use crate::operation::{Call, Gathered, Item, Kind, OnFailure, OperationError, Outcome, Segment};
 use crate::values::{Reduction, Values};
 
@@ -23,8 +23,13 @@ fn part(payload: &[u8]) -> Arc<Part> {
 }
 
 fn piece() -> Arc<Piece> {
-    let of = Announcement { number: 1 << 40, round: 2, pieces: 5 };
+    let of = Announcement { number: 1 << 40, content: Content::Outcome { round: 2 }, pieces: 5 };
     Arc::new(Piece { of, index: 3, payload: b"piece".to_vec() })
+}
+
+fn early() -> Announcement {
+    let source = Source { pn: Pn(7), joined: Revision(1 << 40) };
+    Announcement { content: Content::Payload { source, digest: u64::MAX }, ..piece().of }
 }
 
 fn set(numbers: &[u32]) -> BTreeSet<Pn> {
@@ -47,7 +52,9 @@ fn gathered() -> Vec<Gathered> {
     let numbers = all_values().into_iter().map(|values| (Pn(2), Item::Values(values)));
     let listed = [bytes].into_iter().chain(numbers).collect();
     let folded = all_values().into_iter().map(Gathered::Folded);
-    folded.chain([Gathered::Nothing, Gathered::Listed(listed), Gathered::TooLong]).collect()
+    let listed = Gathered::Listed(listed);
+    let others = [Gathered::Nothing, listed, Gathered::TooLong, Gathered::Announced(early())];
+    folded.chain(others).collect()
 }
 
 fn outcomes() -> Vec<Outcome> {
@@ -95,6 +102,7 @@ fn bodies() -> Vec<Body> {
         Body::BestEffort(part(b"")),
         Body::Ack { source, ack: Ack { have: 3, side: 2 } },
         Body::Piece(piece()),
+        Body::Piece(Arc::new(Piece { of: early(), ..(*piece()).clone() })),
         Body::Lacks { source, from: 3, to: 1 << 40 },
         Body::Collected { of: piece().of, have: 4 },
         Body::Missing(Missing { of: piece().of, from: 1, to: 2, heard: true }),

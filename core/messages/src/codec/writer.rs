@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fabricast_groups::Pn;
 
 use super::IS_SEGMENT;
-use crate::frame::{Announcement, Part, Piece, Report, Source};
+use crate::frame::{Announcement, Content, Part, Piece, Report, Source};
 use crate::operation::{Call, Gathered, Item, Kind, OnFailure, OperationError, Outcome, Segment};
 use crate::values::{Reduction, Values};
 
@@ -59,7 +59,12 @@ impl Writer {
     }
 
     pub(super) fn announcement(&mut self, of: Announcement) -> &mut Self {
-        self.long(of.number).long(of.round).word(of.pieces)
+        self.long(of.number);
+        match of.content {
+            Content::Outcome { round } => self.byte(0).long(round),
+            Content::Payload { source, digest } => self.byte(1).source(source).long(digest),
+        };
+        self.word(of.pieces)
     }
 
     pub(super) fn piece(&mut self, piece: &Piece) -> &mut Self {
@@ -136,6 +141,7 @@ impl Writer {
         match gathered {
             Gathered::Nothing => self.byte(0),
             Gathered::TooLong => self.byte(3),
+            Gathered::Announced(of) => self.byte(4).announcement(*of),
             Gathered::Folded(values) => self.byte(1).values(values),
             Gathered::Listed(items) => {
                 self.byte(2).count(items.len());

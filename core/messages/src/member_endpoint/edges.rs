@@ -32,7 +32,8 @@ impl MemberEndpoint {
             return; // it repeats it until it gets a reply
         }
         let known = neighbor.joined.replace(hello.joined).or(self.roster.joined(from));
-        neighbor.hears = hello.hears;
+        let relies = self.limits.relies_on_multicast;
+        let is_lost = std::mem::replace(&mut neighbor.hears, hello.hears) && !hello.hears && relies;
         let is_another = known.is_some_and(|joined| joined != hello.joined);
         let was_met = neighbor.edge.is_met();
         let event =
@@ -56,11 +57,13 @@ impl MemberEndpoint {
             }
             self.send_hello(now, from, false);
         }
+        if self.parent == Some(from) && (is_another || !was_met || hello.reply || is_lost) {
+            // It may know nothing of this edge, or be told no announcements any more.
+            self.operations.report_again();
+        }
         if is_another || !was_met || hello.reply {
-            // It may have had another neighbour meanwhile and know nothing of this edge.
-            if self.parent == Some(from) {
-                self.operations.report_again();
-            }
+            // It may have had another neighbour meanwhile.
+            self.tell_collected_again(from);
             self.streams.values_mut().for_each(|stream| stream.told = None);
             self.send_roster(now, from);
         }

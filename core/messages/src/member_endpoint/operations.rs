@@ -91,6 +91,10 @@ impl Operations {
         self.round
     }
 
+    pub(super) fn last_outcome(&self) -> Option<&Arc<Outcome>> {
+        self.last.as_ref()
+    }
+
     /// The last operation whose outcome is known here; 0 if none.
     pub(super) fn last(&self) -> u64 {
         self.last.as_ref().map_or(0, |outcome| outcome.number)
@@ -142,6 +146,7 @@ impl MemberEndpoint {
             gathered: operation.contribution(self.pn),
         });
         if !self.try_switches(operation, terms) {
+            self.announce_payload(now);
             self.try_report(now);
         }
         Ok(())
@@ -175,6 +180,7 @@ impl MemberEndpoint {
         let (round, decided) = (self.operations.round, self.operations.last());
         self.operations.reports.retain(|_, report| report.round >= round);
         self.operations.reported = false;
+        self.drop_pieces_of_earlier_rounds(round);
         let others =
             self.neighbors.iter().filter(|(pn, one)| one.edge.is_met() && Some(**pn) != from);
         let others: Vec<Pn> = others.map(|(pn, _)| *pn).collect();
@@ -193,6 +199,7 @@ impl MemberEndpoint {
         if report.number == self.operations.last() + 1 {
             self.leave_run(now); // that side uses the tree
         }
+        self.expect_payload(now, &report.gathered);
         self.operations.reports.insert(from, report);
         self.try_report(now);
     }
@@ -210,7 +217,10 @@ impl MemberEndpoint {
         if !below.all(reported) || (self.is_open() && self.operations.call.is_none()) {
             return;
         }
-        let Some(report) = self.merged(number) else { return };
+        let Some(mut report) = self.merged(number) else { return };
+        if !self.has_payload(&mut report) {
+            return;
+        }
         match self.parent {
             None => self.decide(now, report),
             Some(parent) if self.neighbors.get(&parent).is_some_and(Neighbor::is_ready) => {
@@ -237,7 +247,9 @@ impl MemberEndpoint {
             newest: self.joined,
             expected: called.expected.clone(),
             lost,
-            gathered: called.gathered.clone(),
+            gathered: self
+                .announced(number, &called.gathered)
+                .unwrap_or_else(|| called.gathered.clone()),
         });
         let theirs = self.operations.reports.values().filter(|report| report.number == number);
         let mut all = own.into_iter().chain(theirs.cloned());
@@ -284,7 +296,7 @@ impl MemberEndpoint {
         if !self.multicast {
             return false;
         }
-        let notice = Notice::Decided { round, outcome: outcome.clone() };
+        let notice = Notice::Decided { round, outcome: self.brief(outcome) };
         let packet = Packet { gn: self.gn, notice };
         if packet.encode().len() <= self.limits.packet {
             return self.multicast(true, packet.notice);
@@ -333,12 +345,15 @@ impl MemberEndpoint {
     ) {
         // An outcome of an earlier round is sent again in the present one.
         if round >= self.operations.round && outcome.number > self.operations.last() {
-            let origin = match from {
+            let is_brief = matches!(outcome.verdict, Ok(Gathered::Announced(_)));
+            let Some(outcome) = self.with_payload(now, round, outcome) else { return };
+            // Others get a brief outcome as this member did.
+            let origin = match from.filter(|_| !is_brief) {
                 Some(neighbor) => OutcomeSource::Neighbor(neighbor),
                 None if self.parent.is_some() => OutcomeSource::Multicast,
                 None => OutcomeSource::Decided,
             };
-            self.conclude(now, origin, outcome);
+            self.conclude(now, origin, &outcome);
         }
     }
 
@@ -401,7 +416,11 @@ impl MemberEndpoint {
             return;
         }
         let has_begun = relies && self.operations.concluded_at.after(UNDER_WAY) > now;
-        match self.first_piece(last).filter(|_| has_begun) {
+        let piece = self.first_piece(last);
+        if relies && number == last && piece.as_ref().is_some_and(|one| one.of.source().is_some()) {
+            return self.send_brief_outcome(from); // it asks for what it lacks of the payload
+        }
+        match piece.filter(|_| has_begun) {
             Some(piece) => return self.send_frame(from, Body::Piece(piece)),
             None if has_begun => {}
             None => self.distrust(now, from),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use fabricast_groups::Pn;
 use fabricast_messages::{
-    Ack, Announcement, Body, Call, Gathered, Hello, Kind, Limits, Missing, Mode, OnFailure,
-    Operation, Outcome, Part, Piece, Reduction, Report, Segment, Source,
+    Ack, Announcement, Body, Call, Content, Gathered, Hello, Kind, Limits, Missing, Mode,
+    OnFailure, Operation, Outcome, Part, Piece, Reduction, Report, Segment, Source,
 };
 
 use crate::world::{CALM, Conditions, World};
@@ -48,7 +48,10 @@ fn frames(world: &World, number: u64) -> Vec<Body> {
         lost: BTreeSet::new(),
         gathered: Gathered::Nothing,
     };
-    let announcement = |number, round| Announcement { number, round, pieces: u32::MAX };
+    let announcement = |number, round| {
+        let content = Content::Outcome { round };
+        Announcement { number, content, pieces: u32::MAX }
+    };
     let piece = |number, round, index| {
         Arc::new(Piece { of: announcement(number, round), index, payload: b"forged".to_vec() })
     };
@@ -87,6 +90,24 @@ fn frames(world: &World, number: u64) -> Vec<Body> {
     ]
 }
 
+/// Frames of payloads that nobody has sent.
+fn early_frames(world: &World, number: u64) -> Vec<Body> {
+    let newest = world.members[&HOSTILE].joined;
+    let content =
+        Content::Payload { source: Source { pn: HOSTILE, joined: newest }, digest: number };
+    let of = Announcement { number, content, pieces: 2 };
+    let participants = BTreeSet::from([HOSTILE]);
+    let verdict = Ok(Gathered::Announced(of));
+    let outcome = Arc::new(Outcome { number, participants, newest, verdict });
+    vec![
+        Body::Piece(Arc::new(Piece { of, index: 1, payload: b"forged".to_vec() })),
+        Body::Collected { of, have: u32::MAX },
+        Body::Missing(Missing { of, from: 0, to: u32::MAX, heard: false }),
+        Body::Decided { round: number, outcome: outcome.clone() },
+        Body::Decided { round: 1, outcome },
+    ]
+}
+
 fn formed() -> World {
     let mut world = World::new(1, Conditions { multicast: false, ..CALM }, Limits::default());
     world.form(5);
@@ -98,7 +119,7 @@ fn numbers_that_nobody_reaches_change_nothing() {
     for number in [MAX_COUNT + 1, 1 << 63, u64::MAX] {
         let mut world = formed();
         for to in [Pn(0), Pn(2), Pn(3)] {
-            for body in frames(&world, number) {
+            for body in frames(&world, number).into_iter().chain(early_frames(&world, number)) {
                 world.forge(HOSTILE, to, body);
             }
         }
@@ -129,7 +150,8 @@ fn numbers_that_nobody_reaches_change_nothing() {
 #[test]
 fn the_largest_numbers_overflow_nothing() {
     for number in [0, 1, MAX_COUNT - 1, MAX_COUNT] {
-        for body in frames(&formed(), number) {
+        let world = formed();
+        for body in frames(&world, number).into_iter().chain(early_frames(&world, number)) {
             let mut world = formed();
             for to in [Pn(0), Pn(2), Pn(3)] {
                 world.forge(HOSTILE, to, body.clone());

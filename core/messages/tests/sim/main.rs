@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
 
 mod deaths;
+mod early;
 mod hostile;
 mod messages;
 mod multicast;

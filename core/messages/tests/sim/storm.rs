@@ -2,13 +2,14 @@
 //! processes, links are cut and the multicast connection comes and goes. What is promised holds at
 //! the end of each.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fabricast_groups::tree::TreeShape;
 use fabricast_groups::{Pn, Revision};
 use fabricast_messages::{
-    Answer, Limits, Mode, OnFailure, Operation, OperationError, Reduction, SendId, Values,
+    Answer, Limits, Mode, OnFailure, Operation, OperationError, Outcome, Reduction, SendId, Values,
 };
 use proptest::prelude::*;
 
@@ -210,6 +211,7 @@ proptest! {
                 let switches = Some(Switches::new(seed % 500));
                 operations_in_a_storm(seed, tree, on_failure, None, limits);
                 operations_in_a_storm(seed, tree, on_failure, switches, limits);
+                broadcasts_in_a_storm(seed, on_failure);
             }
         }
     }
@@ -245,8 +247,35 @@ fn call_all(world: &mut World, on_failure: OnFailure) {
     }
 }
 
+/// Source of broadcasts.
+const SOURCE: Pn = Pn(4);
+
+/// Another payload for each call of [`SOURCE`], too long for a packet.
+fn payload(head: &str) -> Vec<u8> {
+    let mut payload = head.as_bytes().to_vec();
+    payload.resize(900, b'.');
+    payload
+}
+
+fn call_broadcasts(world: &mut World, on_failure: OnFailure) {
+    let idle = world.members.iter().filter(|(_, one)| one.calls == one.seen.ended.len());
+    for pn in idle.map(|(pn, _)| *pn).collect::<Vec<_>>() {
+        if !world.roster(pn).is_empty() {
+            let Member { joined, calls, .. } = world.members[&pn];
+            let payload = payload(&format!("{joined} {calls} "));
+            world.operate(pn, &Operation::Broadcast { source: SOURCE, payload }, on_failure);
+        }
+    }
+}
+
+/// Checks that an outcome has the sum of its participants.
+fn is_sum(outcome: &Outcome, answer: &Answer) -> bool {
+    let want: u64 = outcome.participants.iter().copied().map(share).sum();
+    *answer == Answer::Values(Values::U64(vec![want]))
+}
+
 /// Checks the promise of operations, MSG-3, and that each outcome is right.
-fn check_operations(world: &World, seed: u64) {
+fn check_operations(world: &World, seed: u64, is_right: impl Fn(&Outcome, &Answer) -> bool) {
     let mut outcomes = BTreeMap::new();
     for ((pn, joined), (member, is_live)) in all_members(world) {
         let mut last = 0;
@@ -264,10 +293,7 @@ fn check_operations(world: &World, seed: u64) {
                 );
             }
             match outcome.answer(pn, call) {
-                Ok(Answer::Values(Values::U64(sums))) => {
-                    let want: u64 = outcome.participants.iter().copied().map(share).sum();
-                    assert_eq!(sums, [want], "seed {seed}");
-                }
+                Ok(answer) => assert!(is_right(outcome, &answer), "{answer:?}, seed {seed}"),
                 Err(OperationError::MembersFailed { failed }) => {
                     assert!(failed.is_disjoint(&outcome.participants) && !failed.is_empty());
                     let gone: BTreeSet<Pn> = world.past.iter().map(|(pn, _)| *pn).collect();
@@ -306,12 +332,54 @@ fn operations_in_a_storm(
     world.settle(Duration::from_secs(10));
     call_all(&mut world, on_failure);
     world.settle(Duration::from_secs(10));
-    check_operations(&world, seed);
+    check_operations(&world, seed, is_sum);
     check_messages(&world, &storm, seed);
     let combined = world.switches.as_ref().map_or(0, |switches| switches.combined);
     let outcomes = world.members.values().flat_map(|member| &member.seen.ended);
     let failed: Vec<bool> = outcomes.map(|(_, outcome)| outcome.verdict.is_err()).collect();
     [failed.len(), failed.iter().filter(|failed| **failed).count(), combined]
+}
+
+/// Members broadcast what takes several packets; returns the outcomes that live members saw, and
+/// the failures among these.
+fn broadcasts_in_a_storm(seed: u64, on_failure: OnFailure) -> [usize; 2] {
+    let limits = Limits { packet: 200, ..relying() };
+    let mut world = World::new(seed, CONDITIONS, limits);
+    world.tree = shape_of(seed);
+    world.form(10);
+    let mut storm = Storm::default();
+    for _ in 0..150 {
+        call_broadcasts(&mut world, on_failure);
+        storm.act(&mut world, 14);
+    }
+    world.publish();
+    world.settle(Duration::from_secs(5));
+    for _ in 0..2 {
+        call_broadcasts(&mut world, on_failure);
+        world.settle(Duration::from_secs(10));
+    }
+    let seen = RefCell::new(BTreeMap::new());
+    check_operations(&world, seed, |outcome, answer| {
+        let Answer::Bytes(bytes) = answer else { return false };
+        let head = String::from_utf8_lossy(bytes).trim_end_matches('.').to_owned();
+        let number = *seen.borrow_mut().entry(head.clone()).or_insert(outcome.number);
+        *bytes == payload(&head) && number == outcome.number
+    });
+    check_messages(&world, &storm, seed);
+    assert!(!world.early.is_empty(), "seed {seed}");
+    let outcomes = world.members.values().flat_map(|member| &member.seen.ended);
+    let failed: Vec<bool> = outcomes.map(|(_, outcome)| outcome.verdict.is_err()).collect();
+    [failed.len(), failed.iter().filter(|failed| **failed).count()]
+}
+
+#[test]
+fn broadcasts_end_alike_where_payloads_are_sent_before_the_outcome() {
+    for on_failure in [OnFailure::Fail, OnFailure::Survivors] {
+        let sum = |all: [usize; 2], one: [usize; 2]| [all[0] + one[0], all[1] + one[1]];
+        let storms = (0..SEEDS).map(|seed| broadcasts_in_a_storm(seed, on_failure));
+        let [ended, failed] = storms.fold([0; 2], sum);
+        assert!(ended > 300 && failed < ended, "{ended} ended, {failed} of them failed");
+    }
 }
 
 fn operations_in_storms(

@@ -9,8 +9,8 @@ use fabricast_groups::names::{Address, NodeName};
 use fabricast_groups::tree::TreeShape;
 use fabricast_groups::{Gn, Moment, Pn, Revision};
 use fabricast_messages::{
-    Body, Call, Frame, Limits, MemberId, MessageLayer, Mode, Offer, OnFailure, Operation, Outcome,
-    Output, Packet, Place, PlaceNeighbor, SendError, SendId, Wide,
+    Body, Call, Content, Frame, Gathered, Limits, MemberId, MessageLayer, Mode, Notice, Offer,
+    OnFailure, Operation, Outcome, Output, Packet, Place, PlaceNeighbor, SendError, SendId, Wide,
 };
 
 mod switches;
@@ -84,10 +84,15 @@ pub(crate) struct World {
     pub(crate) multicast_open: bool,
     pub(crate) packets: u64,
     pub(crate) frames: BTreeMap<(Pn, Pn), u64>, // frames with parts, by edge
+    pub(crate) early: BTreeSet<(Pn, Pn)>, // edges with frames of payloads sent before the outcome
     pub(crate) reports: usize,
-    pub(crate) outcomes: usize,  // frames with outcomes or pieces of them
-    pub(crate) collected: usize, // frames that tell which pieces a side has
-    pub(crate) deaf: BTreeSet<Pn>, // no packet comes to them
+    pub(crate) report_bytes: usize,
+    pub(crate) outcome_bytes: usize,  // of frames as in `outcomes`
+    pub(crate) outcomes: usize,       // frames with outcomes or pieces of them
+    pub(crate) collected: usize,      // frames that tell which pieces a side has
+    pub(crate) deaf: BTreeSet<Pn>,    // no packet comes to them
+    pub(crate) without: BTreeSet<Pn>, // they know that no packet comes to them
+    pub(crate) damaged: u64,          // chance in a thousand of a piece to change on its way
     pub(crate) switches: Option<Switches>, // if they combine
     layers: BTreeMap<NodeName, MessageLayer>,
     links: BTreeMap<(NodeName, NodeName), Link>,
@@ -110,10 +115,15 @@ impl World {
             multicast_open: conditions.multicast,
             packets: 0,
             frames: BTreeMap::new(),
+            early: BTreeSet::new(),
             reports: 0,
+            report_bytes: 0,
+            outcome_bytes: 0,
             outcomes: 0,
             collected: 0,
             deaf: BTreeSet::new(),
+            without: BTreeSet::new(),
+            damaged: 0,
             switches: None,
             layers: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -226,7 +236,7 @@ impl World {
                 tree: self.tree,
                 parent: at.parent.map(neighbor),
                 children: at.children.into_iter().map(neighbor).collect(),
-                multicast: self.multicast_open,
+                multicast: self.multicast_open && !self.without.contains(pn),
             };
             let at = self.soon().max(self.placed.get(pn).copied().unwrap_or_default());
             self.placed.insert(*pn, at);
@@ -395,8 +405,17 @@ impl World {
         if matches!(frame.body, Body::Part(_)) {
             *self.frames.entry((frame.from, frame.to)).or_default() += 1;
         }
-        self.reports += usize::from(matches!(frame.body, Body::Report(_)));
-        self.outcomes += usize::from(matches!(frame.body, Body::Decided { .. } | Body::Piece(_)));
+        if is_early(&frame.body) {
+            self.early.insert((frame.from, frame.to));
+        }
+        let body = frame.body.encode();
+        if matches!(frame.body, Body::Report(_)) {
+            (self.reports, self.report_bytes) = (self.reports + 1, self.report_bytes + body.len());
+        }
+        if matches!(frame.body, Body::Decided { .. } | Body::Piece(_)) {
+            self.outcomes += 1;
+            self.outcome_bytes += body.len();
+        }
         self.collected += usize::from(matches!(frame.body, Body::Collected { .. }));
         let soon = self.soon();
         let key = if node < peer { (node, peer) } else { (peer, node) };
@@ -404,26 +423,31 @@ impl World {
         let last = link.last.entry(peer.clone()).or_default();
         *last = soon.max(*last);
         let (at, session) = (*last, link.session);
-        let body = frame.body.encode();
         let (from, to, pns) = (node.clone(), peer.clone(), (frame.from, frame.to));
         self.push(at, Event::Frame { from, to, session, gn: frame.gn, pns, body });
     }
 
-    fn multicast(&mut self, from: Pn, packet: &Packet) {
+    pub(crate) fn multicast(&mut self, from: Pn, packet: &Packet) {
         self.packets += 1;
         assert!(packet.encode().len() <= Limits::default().packet);
         let others: Vec<(Pn, Revision)> =
             self.members.iter().map(|(pn, member)| (*pn, member.joined)).collect();
         for (pn, joined) in others.into_iter().filter(|(pn, _)| *pn != from) {
             let copies = match self.draw(1000) {
-                _ if self.deaf.contains(&pn) => 0,
+                _ if self.deaf.contains(&pn) || self.without.contains(&pn) => 0,
                 chance if chance < self.conditions.lost => 0,
                 chance if chance < self.conditions.lost + self.conditions.repeated => 2,
                 _ => 1,
             };
             for _ in 0..copies {
-                let at = self.soon();
-                self.push(at, Event::Packet(pn, joined, packet.encode()));
+                let (at, mut bytes) = (self.soon(), packet.encode());
+                if let Notice::Piece(_) = packet.notice
+                    && self.damaged > 0
+                    && self.draw(1000) < self.damaged
+                {
+                    *bytes.last_mut().unwrap() ^= 1;
+                }
+                self.push(at, Event::Packet(pn, joined, bytes));
             }
         }
     }
@@ -537,4 +561,17 @@ impl World {
         let left_out = left_out.filter(|(other, joined)| now.get(other) == Some(joined));
         left_out.map(|(other, _)| *other).collect()
     }
+}
+
+/// Tells if only members that multicast reaches understand a frame.
+fn is_early(body: &Body) -> bool {
+    let gathered = match body {
+        Body::Report(report) => Some(&report.gathered),
+        Body::Decided { outcome, .. } => outcome.verdict.as_ref().ok(),
+        Body::Piece(piece) => return matches!(piece.of.content, Content::Payload { .. }),
+        Body::Collected { of, .. } => return matches!(of.content, Content::Payload { .. }),
+        Body::Missing(missing) => return matches!(missing.of.content, Content::Payload { .. }),
+        _ => None,
+    };
+    matches!(gathered, Some(Gathered::Announced(_)))
 }
