@@ -373,6 +373,7 @@ mod tests {
                 process: ProcessName::new("p").unwrap(),
                 endpoint: EndpointName::new(&format!("h{pn}")).unwrap(),
                 joined: Revision(1),
+                sends_only: false,
             },
             incarnation: Incarnation(1),
             address: address.clone(),
