@@ -126,6 +126,7 @@ mod tests {
             process: ProcessName::new(process).unwrap(),
             endpoint: EndpointName::new("h1").unwrap(),
             joined: Revision(1),
+            sends_only: false,
         })
     }
 

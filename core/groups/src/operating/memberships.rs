@@ -183,6 +183,7 @@ mod tests {
             process: ProcessName::new(process).unwrap(),
             endpoint: EndpointName::new(endpoint).unwrap(),
             joined: Revision(1),
+            sends_only: false,
         };
         Membership {
             group: GroupName::new("g").unwrap(),
