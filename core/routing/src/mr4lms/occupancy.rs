@@ -69,7 +69,8 @@ impl Occupancy {
     }
 
     pub(super) fn is_free(&self, domain: usize, color: u16) -> bool {
-        self.free[usize::from(color / WORD)][domain] >> (color % WORD) & 1 == 1
+        let column = self.free.get(usize::from(color / WORD));
+        column.is_none_or(|free| free[domain] >> (color % WORD) & 1 == 1)
     }
 
     /// Returns the test whether a domain is free of a color.
@@ -114,6 +115,9 @@ impl Occupancy {
         tree: TreeIndex,
     ) {
         let (column, bit) = (usize::from(color / WORD), 1 << (color % WORD));
+        while column >= self.free.len() {
+            self.add_column();
+        }
         for domain in domains {
             debug_assert!(self.is_free(domain, color), "R1");
             self.free[column][domain] &= !bit;

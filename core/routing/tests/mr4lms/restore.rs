@@ -209,6 +209,20 @@ fn put(mgid: u32, members: &[u32]) -> Change {
     Change::Put { mgid: Mgid(mgid), members }
 }
 
+/// The engine takes the lowest colors, 64 at a time; a record can begin with a higher one.
+#[test]
+fn the_first_choice_can_have_any_color() {
+    let graph = line();
+    let mut old = engine(&graph, Mr4lmsOptions::new(200, TableKind::PerPort));
+    let groups: Vec<Change> = (2..150).map(|mgid| put(mgid, &[0, 2])).collect();
+    old.apply(&groups).unwrap();
+    old.apply(&[put(1, &[0, 2])]).unwrap();
+    assert_eq!(old.plan().group(Mgid(1)).unwrap().color, 148);
+    let mut new = successor(&old);
+    new.restore(&old.choices()).unwrap();
+    assert_eq!(new.plan(), old.plan());
+}
+
 /// Each refusal names the choice and leaves everything as it was.
 #[test]
 fn choices_that_do_not_fit_are_refused_by_name() {
