@@ -11,6 +11,7 @@ use std::fmt;
 use fabricast_topology::TableKind;
 
 use crate::capacity::{RoutingCost, least_entries};
+use crate::hybrid::has_trees_of_mr4lms;
 use crate::plan::Plan;
 use crate::routing_engine::{ColorUse, EngineKind, RoutingEngine};
 use crate::scenario::{Scenario, ScenarioError};
@@ -129,8 +130,8 @@ pub struct Estimate {
 ///
 /// - `routed`: the scenario, routed with tables of `colors` entries.
 /// - `budget`: groups times ports of the fabric up to which MR4LMS is tried; 20 million take about
-///   a second. The hybrid engine is tried up to [`HYBRID_SPEED`] times as many, C-MR4LMS with the
-///   fixed root always.
+///   a second. The hybrid engine is tried up to [`HYBRID_SPEED`] times as many unless it has trees
+///   of MR4LMS, C-MR4LMS with the fixed root always.
 /// - Cost: routing all groups with two more engines.
 ///
 /// # Errors
@@ -148,10 +149,12 @@ pub fn advise(
     let work = (routed.group_count() as u64).saturating_mul(scenario.graph.port_count() as u64);
     let (engine, cost) = (scenario.kind, RoutingCost::of(scenario.graph, routed.plan()));
     let mut tried = vec![(engine, cost)];
+    let is_slow = scenario.fat_tree.is_some_and(|one| has_trees_of_mr4lms(one, &scenario.options));
     for other in alternatives(scenario) {
-        let most = if other == EngineKind::Mr4lms {
+        let is_hybrid = other == EngineKind::CMr4lmsHybrid;
+        let most = if other == EngineKind::Mr4lms || is_hybrid && is_slow {
             budget
-        } else if other == EngineKind::CMr4lmsHybrid {
+        } else if is_hybrid {
             budget.saturating_mul(HYBRID_SPEED)
         } else {
             u64::MAX

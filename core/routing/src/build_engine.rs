@@ -30,7 +30,7 @@ macro_rules! engines {
 engines! {
     CMr4lmsFixed => crate::c_mr4lms::FIXED_ROOT, "C-MR4LMS with the fixed root.";
     CMr4lmsDynamic => crate::c_mr4lms::DYNAMIC_ROOT, "C-MR4LMS with dynamic roots.";
-    CMr4lmsHybrid => crate::c_mr4lms::HYBRID, "C-MR4LMS with the fixed root, and others where it would merge.";
+    CMr4lmsHybrid => crate::hybrid::ENTRY, "C-MR4LMS with the fixed root, and others where it would merge.";
     Mr4lms => crate::mr4lms::ENTRY, "MR4LMS, for any topology.";
     MinHopMc => crate::baselines::MIN_HOP_MC, "OpenSM's min-hop tree, one to a color.";
     SsspMc => crate::baselines::SSSP_MC, "OpenSM's tree over light links, one to a color.";

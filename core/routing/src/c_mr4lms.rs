@@ -11,6 +11,7 @@ mod fabric;
 mod fixed_root;
 mod footprint;
 mod group_trees;
+mod home_trees;
 mod incremental;
 mod link_users;
 mod numbers;
@@ -20,6 +21,7 @@ mod staging;
 mod tree_builder;
 
 pub use dynamic_root::DynamicRootEngine;
-pub(crate) use dynamic_root::{ENTRY as DYNAMIC_ROOT, HYBRID};
+pub(crate) use dynamic_root::ENTRY as DYNAMIC_ROOT;
 pub(crate) use fixed_root::ENTRY as FIXED_ROOT;
 pub use fixed_root::FixedRootEngine;
+pub(crate) use home_trees::HomeTrees;

@@ -19,6 +19,7 @@ mod explain;
 mod fault_preview;
 pub mod formats;
 mod group_tree;
+mod hybrid;
 mod layers;
 mod links;
 mod metrics;

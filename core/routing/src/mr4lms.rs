@@ -23,6 +23,8 @@
 //! - Path lengths are hops first and load second, see [`color_tree`].
 //! - Trees can be kept to an order of the switches, so that packets on them cannot deadlock, see
 //!   [`ordered_merge`]; the paper does not speak of deadlocks.
+//! - With homes ([`Mr4lms::with_homes`]) a group has the tree that its MGID stands for if no link
+//!   of it is dead or has its color for another tree, and all others are placed as without.
 //! - Trees are built with lookahead and from several roots, see [`light_tree`] and [`place`], and
 //!   what is merged is what has the fewest groups, see [`obstacles`].
 
@@ -52,6 +54,7 @@ use fabricast_topology::{EndpointId, Faults, Graph, Mgid, PortId, SwitchId, Tabl
 use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
 
+use crate::c_mr4lms::HomeTrees;
 use crate::change::{Change, ChangeError};
 use crate::plan::{CutOff, Displacement, PartBuilder, Plan, PlannedTree, Unrouted};
 use crate::root_choice::{PortLoads, RootChooser};
@@ -90,6 +93,7 @@ pub(crate) const ENTRY: EngineEntry = EngineEntry {
 pub struct Mr4lms {
     options: Mr4lmsOptions,
     space: MgidSpace,
+    homes: Option<Arc<HomeTrees>>,
     fabric: Fabric,
     store: TreeStore,
     turn: Turn,
@@ -193,12 +197,27 @@ impl Mr4lms {
         Ok(Self {
             options,
             space,
+            homes: None,
             store: TreeStore::new(&fabric, options.colors),
             fabric,
             turn: Turn::BuildFirst,
             tools: Tools { chooser: RootChooser::new(options.root_policy), ..Tools::default() },
             plan: Plan::listed(options.colors, options.tables),
         })
+    }
+
+    /// Makes an engine where the MGID of a group stands for a tree, its home.
+    ///
+    /// # Errors
+    ///
+    /// [`LayoutError`] if the colors are out of range.
+    pub(crate) fn with_homes(
+        graph: Arc<Graph>,
+        options: Mr4lmsOptions,
+        homes: HomeTrees,
+    ) -> Result<Self, LayoutError> {
+        let (space, homes) = (*homes.space(), Some(Arc::new(homes)));
+        Ok(Self { space, homes, ..Self::new(graph, options)? })
     }
 
     /// Returns the options it was made with.
@@ -303,9 +322,7 @@ impl Mr4lms {
         if self.store.groups.is_empty() {
             self.turn = Turn::BuildFirst;
         }
-        for mgid in left {
-            self.settle(mgid);
-        }
+        self.settle_all(&left);
         // The trees in their way may be gone.
         for mgid in self.store.unrouted.clone() {
             self.settle(mgid);
@@ -323,9 +340,7 @@ impl Mr4lms {
         let broken = self.store.trees().filter(|(_, tree)| is_broken(tree));
         loose.extend(broken.map(|(number, _)| number));
         self.tidy(loose);
-        for mgid in mgids {
-            self.settle(mgid);
-        }
+        self.settle_all(&mgids);
     }
 
     /// Finds out which members of a group can be served; names its tree if some are no longer.
@@ -423,6 +438,12 @@ impl Mr4lms {
         trees.into_values().map(finish).collect()
     }
 
+    /// Changes the trees of groups until they reach all members that can be served, at home first.
+    fn settle_all(&mut self, mgids: &[Mgid]) {
+        mgids.iter().for_each(|mgid| self.place_at_home(*mgid));
+        mgids.iter().for_each(|mgid| self.settle(*mgid));
+    }
+
     /// Changes a group's tree until it reaches all members that can be served.
     fn settle(&mut self, mgid: Mgid) {
         let Some(group) = self.store.groups.get(&mgid) else { return };
@@ -494,7 +515,7 @@ impl Mr4lms {
 
 impl RoutingEngine for Mr4lms {
     fn kind(&self) -> EngineKind {
-        EngineKind::Mr4lms
+        if self.homes.is_some() { EngineKind::CMr4lmsHybrid } else { EngineKind::Mr4lms }
     }
 
     fn graph(&self) -> &Arc<Graph> {

@@ -69,18 +69,6 @@ pub(crate) const ENTRY: EngineEntry = EngineEntry {
     })
 };
 
-/// The hybrid engine in the list of engines.
-pub(crate) const HYBRID: EngineEntry = EngineEntry {
-    needs_fat_tree: true,
-    chooses_roots: false,
-    fault_tolerance: true,
-    groups_hang_together: true,
-    ..EngineEntry::new("c-mr4lms-hybrid", |mut input| {
-        let fat_tree = input.fat_tree()?;
-        Ok(Box::new(DynamicRootEngine::hybrid(input.graph, fat_tree, input.options)?))
-    })
-};
-
 /// Keeps groups and their trees on one fabric, each tree with a root of its own.
 #[derive(Clone, Debug)]
 pub struct DynamicRootEngine {

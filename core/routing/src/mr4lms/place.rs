@@ -22,7 +22,7 @@ use fabricast_topology::{Mgid, Peer, PortId, SwitchId, TableKind};
 use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
 
-use crate::group_tree::hang;
+use crate::group_tree::{GroupTree, hang};
 use crate::mr4lms::color_search::usable_colors;
 use crate::mr4lms::color_tree::SearchTerms;
 use crate::mr4lms::light_tree::{LightTreeTerms, MANY_LINKS};
@@ -64,6 +64,10 @@ enum Found {
 impl Mr4lms {
     /// Gives a group that has none a tree, unless it has fewer than two members to serve.
     pub(super) fn place(&mut self, mgid: Mgid) {
+        self.place_at_home(mgid);
+        if self.store.group(mgid).tree.is_some() {
+            return;
+        }
         self.store.unrouted.remove(&mgid);
         let member_ports = self.store.group(mgid).member_ports.clone();
         if member_ports.len() < 2 {
@@ -181,6 +185,52 @@ impl Mr4lms {
             end = farthest.1;
         }
         longest.div_ceil(2) <= u32::from(tools.member_hops.height)
+    }
+}
+
+/// Trees at home.
+impl Mr4lms {
+    /// Gives a group without a tree the one it has at home, if there are homes and no link of it is
+    /// dead or taken. A group whose tree is part of that one grows there likewise.
+    pub(super) fn place_at_home(&mut self, mgid: Mgid) {
+        let Some(home) = self.home_tree(mgid) else { return };
+        let before = self.store.group(mgid).tree.map(|number| self.remove_tree(number));
+        if self.is_open(&home) {
+            self.add_tree(home);
+        } else if let Some(before) = before {
+            self.add_tree(before);
+        }
+    }
+
+    /// Returns the tree of a group at home, unless it has another tree or no need of more links.
+    fn home_tree(&self, mgid: Mgid) -> Option<Tree> {
+        let homes = self.homes.as_deref()?;
+        let group = self.store.groups.get(&mgid).filter(|group| group.member_ports.len() >= 2)?;
+        let tree = group.tree.map(|number| self.store.tree(number));
+        let is_served = |tree: &Tree| group.member_ports.iter().all(|port| tree.has(*port));
+        if tree.is_some_and(is_served) {
+            return None;
+        }
+        let (color, GroupTree { root, links, member_ports, .. }) =
+            homes.tree(mgid, &group.member_ports)?;
+        let links = links.into_iter().flat_map(|(a, b)| [a, b]);
+        let mut ports: Vec<PortId> = links.chain(member_ports).collect();
+        ports.sort_unstable();
+        let home = Tree { color, root, groups: vec![mgid], ports };
+        let is_part = |tree: &Tree| {
+            tree.color == color
+                && tree.groups == home.groups
+                && tree.ports.iter().all(|port| home.has(*port))
+        };
+        tree.is_none_or(is_part).then_some(home)
+    }
+
+    /// Tells whether the links of a tree are live and free of its color.
+    fn is_open(&self, tree: &Tree) -> bool {
+        let Self { fabric, store, .. } = self;
+        tree.ports.iter().all(|port| fabric.is_live(*port))
+            && fabric.domains(&tree.ports).all(|at| store.occupancy.is_free(at, tree.color))
+            && fabric.keeps_order(&tree.ports)
     }
 }
 

@@ -104,9 +104,7 @@ impl Mr4lms {
         let spare = store.trees().filter(|tree| !stays(tree)).map(|(number, _)| number).collect();
         self.tidy(spare);
         let mgids: Vec<Mgid> = self.store.groups.keys().copied().collect();
-        for mgid in mgids {
-            self.settle(mgid);
-        }
+        self.settle_all(&mgids);
     }
 
     fn take_over(

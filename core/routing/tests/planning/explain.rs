@@ -132,7 +132,8 @@ fn check(fabric: &Fabric, routed: &Routed, group: usize) -> Result<(), TestCaseE
     for tree in &route.trees {
         let whole = shared.iter().find(|one| one.tree == tree.own.tree).expect("it has the tree");
         prop_assert_eq!((tree.color, &tree.ports[..]), (whole.color, whole.ports));
-        check_place(fabric, engine.kind(), tree, &pruned(whole.ports, mgid))?;
+        let is_numbered = engine.plan().home(mgid).is_some();
+        check_place(fabric, is_numbered, tree, &pruned(whole.ports, mgid))?;
     }
     Ok(())
 }
@@ -163,7 +164,7 @@ fn check_sharers(
     for sharer in found {
         let Some(why) = sharer.why else {
             prop_assert!(!steps.contains_key(&sharer.mgid), "{:?}", sharer);
-            prop_assert!(!engine.kind().needs_fat_tree(), "C-MR4LMS merges what meets");
+            prop_assert_eq!(engine.plan().home(mgid), None, "C-MR4LMS merges what meets");
             continue;
         };
         prop_assert_eq!(Some(&why.steps), steps.get(&sharer.mgid));
@@ -176,11 +177,11 @@ fn check_sharers(
     Ok(())
 }
 
-/// C-MR4LMS's trees have their root on top, and use one midplane; others' are only told by their
-/// root.
+/// The trees of numbered spanning trees have their root on top, and use one midplane; others are
+/// only told by their root.
 fn check_place(
     fabric: &Fabric,
-    kind: EngineKind,
+    is_numbered: bool,
     tree: &ExplainedTree,
     own: &BTreeSet<PortId>,
 ) -> Result<(), TestCaseError> {
@@ -189,7 +190,7 @@ fn check_place(
         return Ok(());
     };
     let mut highest = 0;
-    let looked_at = match kind.needs_fat_tree() {
+    let looked_at = match is_numbered {
         true => switches(&fabric.graph, own),
         false => [tree.own.root].into(),
     };

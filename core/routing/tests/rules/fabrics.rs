@@ -182,6 +182,19 @@ pub(crate) fn fabric_lacking(
     )
 }
 
+/// Fabrics in which level-1 switches of one midplane lead to one director or core switch, half of
+/// them without parts.
+pub(crate) fn directors() -> impl Strategy<Value = Fabric> {
+    let absent = prop_oneof![Just(Vec::new()), faults()];
+    (pruned(), proptest::option::of(any::<u32>()), absent).prop_filter_map(
+        "no top midplanes that share switches",
+        |(spec, disorder, absent)| {
+            let fabric = Fabric::lacking(spec, disorder, absent);
+            fabric.filter(|fabric| fabric.fat_tree.shares_tops())
+        },
+    )
+}
+
 /// Numbers switches, their ports and endpoints anew.
 fn disordered(graph: &Graph, seed: u32) -> Graph {
     let key =

@@ -7,6 +7,7 @@ mod dynamic_root;
 mod fabrics;
 mod fault_preview;
 mod hybrid;
+mod hybrid_directors;
 mod incremental;
 mod known_cases;
 mod oracle;
