@@ -7,14 +7,14 @@ mod claims;
 
 use std::fmt;
 
-use fabricast_routing::{EngineKind, LayerPlan, Metrics, PatternShape, RootScope};
+use fabricast_routing::{EngineKind, LayerPlan, Metrics, MgidSpace, PatternShape, RootScope};
 use fabricast_topology::{Faults, Graph, Peer, PortId, SplitMix, SwitchId, TableKind};
 
 use crate::claim::Law;
 use crate::experiment::{Experiment, ExperimentError, Length, Run};
 use crate::pattern::{self, Pattern};
 use crate::report::{Cell, Report, Table};
-use crate::routing::{Fabric, Refusal, Routed, Way, route_and_walk};
+use crate::routing::{Fabric, Refusal, Routed, Way, route, route_and_walk};
 use crate::sample::Sample;
 
 /// The experiment as the command line lists it.
@@ -35,10 +35,11 @@ enum Kind {
     Switches,
     Paper,
     Directors,
+    Whole,
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Switches, Self::Paper, Self::Directors];
+    const ALL: [Self; 4] = [Self::Switches, Self::Paper, Self::Directors, Self::Whole];
 
     /// Name and title.
     const fn names(self) -> [&'static str; 2] {
@@ -46,7 +47,20 @@ impl Kind {
             Self::Switches => ["64-port", "fabrics of 64-port switches"],
             Self::Paper => ["paper", "the C-MR4LMS paper's fabric"],
             Self::Directors => ["directors", "directors and core switches that are shared"],
+            Self::Whole => ["whole", "whole fabrics, 4 processes for each endpoint"],
         }
+    }
+
+    fn damages(self) -> &'static [Damage] {
+        if matches!(self, Self::Whole) { &DAMAGES[..1] } else { &DAMAGES }
+    }
+
+    /// Lists the ways to route on these fabrics: MR4LMS takes long where 32 768 groups meet.
+    fn ways(self) -> Vec<Way> {
+        let all = WAYS.into_iter();
+        let is_left_out =
+            |way: &Way| matches!(self, Self::Whole) && way.engine == EngineKind::Mr4lms;
+        all.filter(|way| !is_left_out(way)).collect()
     }
 }
 
@@ -59,8 +73,9 @@ struct Case {
 }
 
 /// Leaves and spines with 64 ports, as of NDR switches, the C-MR4LMS paper's fabric, and trees in
-/// which several level-1 switches of a midplane lead to one director or core switch.
-const CASES: [Case; 7] = [
+/// which several level-1 switches of a midplane lead to one director or core switch; then whole
+/// fabrics with many groups.
+const CASES: [Case; 9] = [
     Case {
         kind: Kind::Switches,
         name: "64-port leaf-spine",
@@ -103,12 +118,28 @@ const CASES: [Case; 7] = [
         toml: SHARED_CORES,
         pattern: Pattern::new(PatternShape::Cube(16, 16, 16), 1),
     },
+    Case {
+        kind: Kind::Whole,
+        name: "paper",
+        toml: PAPER,
+        pattern: Pattern::new(PatternShape::Cube(100, 50, 26), 4),
+    },
+    Case {
+        kind: Kind::Whole,
+        name: "paper, all 512 CNs",
+        toml: ALL_CNS,
+        pattern: Pattern::new(PatternShape::Cube(128, 128, 64), 4),
+    },
 ];
 
 const LEAF_SPINE: &str = "kind = 'leaf-spine'\nleaves = 64\nspines = 32\nendpoints_per_leaf = 32\n";
 const PAPER: &str = "kind = 'cn-tn-fat-tree'\nleaves_per_cn = 32\nspines_per_cn = 16\n\
                      tns_per_group = 6\nblocks = 32\ncns_per_block = 16\ncns = 64\n\
                      endpoints_per_leaf = 16\nswitch_ports = 40\n";
+/// 262 144 endpoints.
+const ALL_CNS: &str = "kind = 'cn-tn-fat-tree'\nleaves_per_cn = 32\nspines_per_cn = 16\n\
+                       tns_per_group = 6\nblocks = 32\ncns_per_block = 16\n\
+                       endpoints_per_leaf = 16\nswitch_ports = 40\n";
 const BLUELIGHT: &str = "kind = 'pruned-fat-tree'\nmidplanes = 34\nleaves = 16\n\
                          endpoints_per_leaf = 16\nspines = 16\nuplinks_per_spine = 4\n\
                          cores = 8\nline_ports = 18\ncore_spines = 9\ncore_lanes = 2\n\
@@ -172,26 +203,30 @@ fn run(run: &mut Run<'_>) -> Result<Report, ExperimentError> {
             Table::new(&name, &title, &columns)
         })
     });
-    let steps = cases.len() * DAMAGES.len() * WAYS.len();
+    let steps_of = |case: &Case| case.kind.damages().len() * case.kind.ways().len();
+    let steps: usize = cases.iter().map(steps_of).sum();
     let (mut broken, mut claims) = (Broken::default(), Vec::new());
     for case in cases {
         let whole = Fabric::described(case.name, case.toml)?;
-        for damage in DAMAGES {
+        for damage in case.kind.damages().iter().copied() {
             let fabrics = damaged(run, &whole.graph, damage);
             let mut of_ways = Vec::with_capacity(WAYS.len());
-            for way in WAYS {
+            for way in case.kind.ways() {
                 let what =
                     format!("{}, {}, without {damage}, {}", case.name, case.pattern, way.label());
                 let done = tables.iter().flatten().map(|table| table.rows.len()).sum();
                 run.step(done, steps, &what);
-                let routed = route_all(run, &fabrics, case.pattern, way);
+                let routed = route_all(run, &fabrics, case, way);
                 let routed = routed.map_err(ExperimentError::at(what))?;
                 broken.count(&routed);
                 let table = &mut tables[case.kind as usize][usize::from(way.fault_tolerant)];
                 table.push(names_of(case, damage, way).into_iter().chain(cells(damage, &routed)));
                 of_ways.push((way, routed));
             }
-            claims.extend(claims::claims(case, damage, &of_ways));
+            claims.extend(claims::beside_mr4lms(case, damage, &of_ways));
+            if matches!(case.kind, Kind::Whole) {
+                claims.extend(claims::of_two_trees(case, damage, &of_ways));
+            }
         }
     }
     let notes = notes(run, cases.len());
@@ -216,7 +251,7 @@ fn notes(run: &Run<'_>, cases: usize) -> Vec<String> {
         "Unprotected: of two trees one lacks a link. Groups on one leaf switch do not count."
             .to_owned(),
         "Violations: rules that packets broke which were walked through the tables, as `route \
-         verify` does it."
+         verify` does it. Not with 4 processes for each endpoint, where that takes hours."
             .to_owned(),
         "MGIDs are of layers whose colors are calibrated, as in `c-mr4lms`; MR4LMS does not look at \
          them."
@@ -239,13 +274,19 @@ fn damaged(run: &Run<'_>, whole: &Graph, damage: Damage) -> Vec<(u64, Fabric)> {
 fn route_all(
     run: &Run<'_>,
     fabrics: &[(u64, Fabric)],
-    pattern: Pattern,
+    case: &Case,
     way: Way,
 ) -> Result<Vec<PlanFigures>, Refusal> {
     let each = fabrics.iter().map(|(seed, fabric)| {
-        let (routed, violations) = route_and_walk(run, fabric, way, |space| {
-            pattern::groups(pattern, LayerPlan::Compact, space, fabric.endpoints(), *seed)
-        })?;
+        let groups = |space: &MgidSpace| {
+            pattern::groups(case.pattern, LayerPlan::Compact, space, fabric.endpoints(), *seed)
+        };
+        let (routed, violations) = if matches!(case.kind, Kind::Whole) {
+            (route(run, fabric, way, groups)?, None)
+        } else {
+            let (routed, violations) = route_and_walk(run, fabric, way, groups)?;
+            (routed, Some(violations))
+        };
         Ok(PlanFigures::new(way, &routed, violations))
     });
     each.collect()
@@ -259,11 +300,12 @@ struct PlanFigures {
     cut_off: usize,
     /// None with one tree for each group.
     unprotected: Option<usize>,
-    violations: u64,
+    /// None where no packet was walked.
+    violations: Option<u64>,
 }
 
 impl PlanFigures {
-    fn new(way: Way, routed: &Routed, violations: u64) -> Self {
+    fn new(way: Way, routed: &Routed, violations: Option<u64>) -> Self {
         let plan = &routed.plan;
         let mut unprotected: Vec<_> = plan.unprotected().map(|one| one.mgid).collect();
         unprotected.dedup();
@@ -292,7 +334,7 @@ const FIGURES: [(&str, Figure); 10] = [
     ("unrouted", |one| Some(one.unrouted as f64)),
     ("cut off", |one| Some(one.cut_off as f64)),
     ("unprotected", |one| one.unprotected.map(|groups| groups as f64)),
-    ("violations", |one| Some(one.violations as f64)),
+    ("violations", |one| one.violations.map(|rules| rules as f64)),
 ];
 
 /// Rules that packets broke, of all plans.
@@ -304,8 +346,10 @@ struct Broken {
 
 impl Broken {
     fn count(&mut self, routed: &[PlanFigures]) {
-        self.plans += routed.len();
-        self.rules += routed.iter().map(|one| one.violations).sum::<u64>();
+        for rules in routed.iter().filter_map(|one| one.violations) {
+            self.plans += 1;
+            self.rules += rules;
+        }
     }
 
     fn law(&self) -> Law {
@@ -326,7 +370,7 @@ impl Broken {
 fn names_of(case: &Case, damage: Damage, way: Way) -> [Cell; 4] {
     [
         Cell::text(case.name),
-        Cell::text(case.pattern.name()),
+        Cell::text(case.pattern.to_string()),
         Cell::text(damage.to_string()),
         Cell::text(way.label()),
     ]
@@ -416,7 +460,8 @@ mod tests {
             let damage = Damage { links, switches: 0 };
             let fabrics = damaged(&run, &whole, damage);
             let pattern = Pattern::new(PatternShape::Plane(8, 4), 1);
-            let routed = route_all(&run, &fabrics, pattern, WAYS[0]).unwrap();
+            let case = Case { kind: Kind::Switches, name: "case", toml: text, pattern };
+            let routed = route_all(&run, &fabrics, &case, WAYS[0]).unwrap();
             let row: Vec<String> = cells(damage, &routed).map(|cell| cell.to_string()).collect();
             let seeds: Vec<u64> = fabrics.iter().map(|(seed, _)| *seed).collect();
             (seeds, row)

@@ -1,4 +1,5 @@
-//! Our goal beside what came out: no more than twice the TFI and EFI of MR4LMS.
+//! Our goals beside what came out: no more than twice the TFI and EFI of MR4LMS, and two trees for
+//! no more than one tree with the fixed root costs.
 
 use fabricast_routing::EngineKind;
 
@@ -16,40 +17,73 @@ const COMPARED: [(&str, Compared); 2] = [
     ("max TFI", |one| f64::from(one.metrics.max_tfi)),
 ];
 
-/// Sets the engines with one tree for each group beside MR4LMS, on the same fabrics: the plans of
-/// each way, one for each seed.
-pub(super) fn claims(
-    case: &Case,
-    damage: Damage,
-    routed: &[(Way, Vec<PlanFigures>)],
-) -> Vec<Claim> {
+/// The plans of each way, one for each seed.
+type Plans = [(Way, Vec<PlanFigures>)];
+
+/// Sets the engines with one tree for each group beside MR4LMS, on the same fabrics.
+pub(super) fn beside_mr4lms(case: &Case, damage: Damage, routed: &Plans) -> Vec<Claim> {
     let of_one_tree = || routed.iter().filter(|(way, _)| !way.fault_tolerant);
-    let Some((_, theirs)) = of_one_tree().find(|(way, _)| way.engine == EngineKind::Mr4lms) else {
+    let Some((base, theirs)) = of_one_tree().find(|(way, _)| way.engine == EngineKind::Mr4lms)
+    else {
         return Vec::new();
     };
     let others = of_one_tree().filter(|(way, _)| way.engine != EngineKind::Mr4lms);
     let rows = others.flat_map(|(way, ours)| {
+        let goal = Goal { case, damage, way, base, most: 2, why: cause(way.engine) };
+        goal.rows(ours, theirs)
+    });
+    rows.collect()
+}
+
+/// Sets the engines that choose roots, with two trees for each group, beside one tree with the
+/// fixed root.
+pub(super) fn of_two_trees(case: &Case, damage: Damage, routed: &Plans) -> Vec<Claim> {
+    let is_fixed = |way: &Way| way.engine == EngineKind::CMr4lmsFixed;
+    let of_one_tree = routed.iter().find(|(way, _)| is_fixed(way) && !way.fault_tolerant);
+    let Some((base, theirs)) = of_one_tree else { return Vec::new() };
+    let others = routed.iter().filter(|(way, _)| way.fault_tolerant && !is_fixed(way));
+    let rows = others.flat_map(|(way, ours)| {
+        let why = "both trees of a pair go through level-1 switches of their own";
+        Goal { case, damage, way, base, most: 1, why }.rows(ours, theirs)
+    });
+    rows.collect()
+}
+
+/// So many times the figures of another way, at most.
+struct Goal<'a> {
+    case: &'a Case,
+    damage: Damage,
+    way: &'a Way,
+    base: &'a Way,
+    most: u32,
+    /// Reason why they could be more.
+    why: &'static str,
+}
+
+impl Goal<'_> {
+    /// Compares plans of the way with those of the other, seed by seed.
+    fn rows(&self, ours: &[PlanFigures], theirs: &[PlanFigures]) -> [Claim; 2] {
+        let Self { case, damage, way, base, most, why } = self;
+        let (label, other) = (way.label(), base.label());
         COMPARED.map(|(name, figure)| {
-            let sample = |plans: &[PlanFigures]| sample(damage, plans, figure);
-            let (own, of_mr4lms) = (sample(ours), sample(theirs));
-            let label = way.label();
+            let sample = |plans: &[PlanFigures]| sample(*damage, plans, figure);
+            let (own, of_other) = (sample(ours), sample(theirs));
             let place = format!("{} {}, {damage} absent", case.name, case.pattern);
-            let what = format!("{name}, {label} over mr4lms, {place}");
-            let published = Published::at_most("at most 2, our goal", 2.0);
-            let ratio = own.with(&of_mr4lms, |ours, theirs| ours / theirs.max(1.0));
+            let what = format!("{name}, {label} over {other}, {place}");
+            let goal = format!("at most {most}, our goal");
+            let published = Published::at_most(goal, f64::from(*most));
+            let ratio = own.with(&of_other, |ours, theirs| ours / theirs.max(1.0));
             let of = |figure: &Sample, plans: &[PlanFigures]| {
-                let unrouted = sample_of_unrouted(damage, plans).mean();
+                let unrouted = sample_of_unrouted(*damage, plans).mean();
                 format!("{:.1} and leaves {unrouted:.1} groups unrouted", figure.mean())
             };
             Comparison::new(what, "ours", published, ratio).printed("x", 2).because(format!(
-                "{}: {label} has a {name} of {}, mr4lms one of {} ({place})",
-                cause(way.engine),
+                "{why}: {label} has a {name} of {}, {other} one of {} ({place})",
                 of(&own, ours),
-                of(&of_mr4lms, theirs)
+                of(&of_other, theirs)
             ))
         })
-    });
-    rows.collect()
+    }
 }
 
 /// Reason why an engine of C-MR4LMS is above MR4LMS.
@@ -87,7 +121,7 @@ mod tests {
             unrouted,
             cut_off: 0,
             unprotected: None,
-            violations: 0,
+            violations: Some(0),
         }
     }
 
@@ -103,7 +137,7 @@ mod tests {
     #[test]
     fn figures_are_divided_seed_by_seed() {
         let verdicts = |theirs, others| {
-            let claims = claims(&CASES[0], DAMAGES[1], &routed(theirs, others));
+            let claims = beside_mr4lms(&CASES[0], DAMAGES[1], &routed(theirs, others));
             assert_eq!(claims.len(), 6);
             claims.into_iter().map(|claim| claim.verdict).collect::<Vec<_>>()
         };
@@ -115,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_reason_has_the_figures_of_both_and_what_is_unrouted() {
-        let claims = claims(&CASES[0], DAMAGES[2], &routed([4, 4], [16, 18]));
+        let claims = beside_mr4lms(&CASES[0], DAMAGES[2], &routed([4, 4], [16, 18]));
         let why = &claims[0].why;
         assert_eq!(claims[0].ours, "4.25x");
         assert!(
@@ -127,7 +161,8 @@ mod tests {
 
     #[test]
     fn a_whole_fabric_has_no_spread() {
-        let spread = |damage| claims(&CASES[0], damage, &routed([1, 1], [1, 1])).remove(0).spread;
+        let of = |damage| beside_mr4lms(&CASES[0], damage, &routed([1, 1], [1, 1]));
+        let spread = |damage| of(damage).remove(0).spread;
         assert_eq!([DAMAGES[0], DAMAGES[1]].map(spread), ["", "2: 1.00x to 1.00x"]);
     }
 
@@ -136,10 +171,26 @@ mod tests {
         let each = CASES.iter().flat_map(|case| {
             DAMAGES
                 .into_iter()
-                .flat_map(move |damage| claims(case, damage, &routed([1, 1], [9, 9])))
+                .flat_map(move |damage| beside_mr4lms(case, damage, &routed([1, 1], [9, 9])))
         });
         let all: Vec<Claim> = each.collect();
         assert_eq!(all.len(), CASES.len() * DAMAGES.len() * 6);
         assert_eq!(claim::faults(&all), Vec::<String>::new());
+    }
+
+    #[test]
+    fn two_trees_are_set_beside_one_with_the_fixed_root() {
+        let mut plans = routed([1, 1], [8, 8]);
+        plans.retain(|(way, _)| way.engine != EngineKind::Mr4lms);
+        for (_, plans) in plans.iter_mut().filter(|(way, _)| way.fault_tolerant) {
+            *plans = vec![plan(10, 0), plan(10, 0)];
+        }
+        let claims = of_two_trees(&CASES[0], DAMAGES[0], &plans);
+        let verdicts: Vec<_> = claims.iter().map(|claim| claim.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Worse; 4]);
+        assert_eq!(claims[3].ours, "1.25x");
+        assert!(claims[3].what.contains("hybrid, two trees over c-mr4lms-fixed"), "{claims:?}");
+        assert_eq!(claim::faults(&claims), Vec::<String>::new());
+        assert!(beside_mr4lms(&CASES[0], DAMAGES[0], &plans).is_empty());
     }
 }
