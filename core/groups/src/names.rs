@@ -143,26 +143,17 @@ impl GroupName {
     /// Returns the name of the job that a group named `job/JOB/REST` belongs to; `None` for other
     /// names.
     pub fn job(&self) -> Option<JobName> {
-        job_of(&self.0).map(|job| JobName(SmolStr::new(job)))
+        let (job, rest) = self.0.strip_prefix(JOB_PREFIX)?.split_once('/')?;
+        (!job.is_empty() && !rest.is_empty()).then(|| JobName(SmolStr::new(job)))
     }
 
-    /// Returns the tenant that the group belongs to, as [`tenant_of`] does.
+    /// Returns the tenant that a group named `TENANT/REST` belongs to; `None` for other names, and
+    /// for groups of jobs, which have shares of their own. One named `job/REST` that belongs to no
+    /// job has no share, and is of a tenant of that name.
     pub fn tenant(&self) -> Option<&str> {
-        tenant_of(&self.0)
+        let (tenant, rest) = self.0.split_once('/')?;
+        (!tenant.is_empty() && !rest.is_empty() && self.job().is_none()).then_some(tenant)
     }
-}
-
-/// Returns the tenant that a group named `TENANT/REST` belongs to; `None` for other names, and for
-/// groups of jobs, which have shares of their own. One named `job/REST` that belongs to no job has
-/// no share, and is of a tenant of that name.
-pub fn tenant_of(group: &str) -> Option<&str> {
-    let (tenant, rest) = group.split_once('/')?;
-    (!tenant.is_empty() && !rest.is_empty() && job_of(group).is_none()).then_some(tenant)
-}
-
-fn job_of(group: &str) -> Option<&str> {
-    let (job, rest) = group.strip_prefix(JOB_PREFIX)?.split_once('/')?;
-    (!job.is_empty() && !rest.is_empty()).then_some(job)
 }
 
 name!(

@@ -193,13 +193,13 @@ impl CollectiveTable {
 }
 
 /// The tenant and job whose entries a group takes: those of the share of its job, or else the
-/// tenant of its name.
+/// tenant with whose name and a '/' its own name begins.
 fn owner(group: &GroupRecord, directory: &Directory) -> HolderName {
     let job = group.job.as_ref();
     let share = job.and_then(|job| directory.job(job)?.share.as_ref());
     let tenant = match share {
         Some(share) => share.account.as_ref().map_or("", AccountName::as_str),
-        None => group.name.tenant().unwrap_or_default(),
+        None => group.name.as_str().split_once('/').map_or("", |(tenant, _)| tenant),
     };
     HolderName { tenant: tenant.to_owned(), job: job.map(ToString::to_string) }
 }
