@@ -143,7 +143,7 @@ async fn ranks_of_one_node_share_memory_and_one_of_them_is_in_the_group() {
     assert_eq!(said, "ok\n", "{told}");
     assert!(told.contains("'MPI_COMM_WORLD' of 5 ranks on 3 hosts is the group mpi/"), "{told}");
     let done = told.lines().find(|it| it.contains("'MPI_COMM_WORLD', 5 ranks: 13 allgather"));
-    assert!(done.unwrap().contains(" between 3 hosts; "), "{told}");
+    assert!(done.unwrap().contains(" between 3 hosts"), "{told}");
     no_group_is_left(&cluster).await;
     // Memory of hosts has a name only until all have found it; other tests may have some.
     eventually("no memory has a name", async || {
