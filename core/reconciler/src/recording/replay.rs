@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fabricast_groups::Moment;
-use fabricast_topology::{Graph, SwitchId, ibnetdiscover};
+use fabricast_topology::{EndpointId, Graph, SwitchId, ibnetdiscover};
 use thiserror::Error;
 
 use super::codec::{Frame, RecordingError, digest, known_table};
 use super::{Recording, Section};
-use crate::interface::{Event, Input, Output, WriteReason};
+use crate::directory_cache::{DirectoryChange, FailedElement, RecordedEndpoint};
+use crate::interface::{Event, Input, Output, WatchEvent, WriteReason};
 use crate::planner::PlanError;
 use crate::reconciler::Reconciler;
 
@@ -60,6 +61,7 @@ pub enum StepKind {
 #[derive(Debug)]
 pub struct Replay<'a> {
     section: &'a Section,
+    graph: Arc<Graph>,
     reconciler: Reconciler,
     /// Offset of the next frame.
     offset: usize,
@@ -86,8 +88,8 @@ impl<'a> Replay<'a> {
     /// [`ReplayError`] if the setup of the section cannot be read or does not fit the fabric.
     pub fn new(section: &'a Section, graph: Arc<Graph>) -> Result<Self, ReplayError> {
         let at = section.begins();
-        let reconciler = Reconciler::new(section.start.setup(graph)?, at)?;
-        Ok(Self { section, reconciler, offset: 0, number: 0, at })
+        let reconciler = Reconciler::new(section.start.setup(Arc::clone(&graph))?, at)?;
+        Ok(Self { section, graph, reconciler, offset: 0, number: 0, at })
     }
 
     /// Takes the next step; `None` at the end of the section.
@@ -102,6 +104,10 @@ impl<'a> Replay<'a> {
         self.number += 1;
         let kind = match frame {
             Frame::Input(at, input) => {
+                if !is_of(&self.graph, &input) {
+                    let why = format!("step {number} names a part that the topology does not have");
+                    return Err(RecordingError::Damaged(why).into());
+                }
                 self.take(at, input.clone());
                 StepKind::Input(input)
             }
@@ -138,5 +144,33 @@ impl<'a> Replay<'a> {
     /// Names of the groups whose planned trees use a color at a switch.
     pub fn groups_at(&self, switch: SwitchId, color: u16) -> BTreeSet<&str> {
         self.reconciler.groups_at(switch, color)
+    }
+}
+
+/// True if a topology has all parts that an input names.
+fn is_of(graph: &Graph, input: &Input) -> bool {
+    let has_switch = |switch: SwitchId| switch.index() < graph.switch_count();
+    let has_endpoint = |endpoint: EndpointId| endpoint.index() < graph.endpoint_count();
+    let is_known = |change: &DirectoryChange| match change {
+        DirectoryChange::Joined { member, .. } => match member.endpoint {
+            RecordedEndpoint::Known(endpoint) => has_endpoint(endpoint),
+            RecordedEndpoint::Unknown(_) => true,
+        },
+        DirectoryChange::Failed(elements) => elements.iter().all(|element| match *element {
+            FailedElement::Link(port) => port.index() < graph.port_count(),
+            FailedElement::Switch(switch) => has_switch(switch),
+            FailedElement::Endpoint(endpoint) => has_endpoint(endpoint),
+        }),
+        DirectoryChange::Group(_) | DirectoryChange::Deleted(_) | DirectoryChange::Left { .. } => {
+            true
+        }
+    };
+    match input {
+        Input::Watch(WatchEvent::Snapshot(updates)) => {
+            updates.iter().flat_map(|update| &update.changes).all(is_known)
+        }
+        Input::Watch(WatchEvent::Delta(update)) => update.changes.iter().all(is_known),
+        Input::Table(table) => has_switch(table.switch),
+        _ => true,
     }
 }
