@@ -311,6 +311,7 @@ pub struct MemberRecord {
     /// Revision of its join; distinguishes processes that had the same PN one after the other.
     pub joined: Revision,
     /// True if it only sends, so that switches deliver nothing to its endpoint for it.
+    #[serde(default)]
     pub sends_only: bool,
 }
 
