@@ -138,9 +138,9 @@ fn the_lab_demo_counts_every_datagram() {
     assert_eq!(processes(&lab.folder()), Vec::<String>::new());
 }
 
-/// The short form of the 1,000 changes that `cargo xtask figures --lab` makes. It fails if a datagram
-/// comes twice, or if one is lost by another change than a cut. New senders come before, which join
-/// or do not.
+/// The short form of the 1,000 changes that `cargo xtask figures --lab` makes. It fails if a
+/// datagram comes twice, or if one is lost by another change than a cut. New senders come before,
+/// which join or do not.
 #[test]
 fn the_lab_loses_and_doubles_nothing_while_trees_move() {
     let lab = Lab(tempfile::tempdir().expect("a folder"));

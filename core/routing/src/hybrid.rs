@@ -2,10 +2,10 @@
 //! they are merged least.
 //!
 //! On most fat trees it is [`DynamicRootEngine::hybrid`], whose trees go through level-1 switches
-//! of one number in all CNs. Where level-1 switches of several numbers lead to one director or core
-//! switch, such trees serve few groups once links are absent: with 5 % of them gone 11 of the 64
-//! top midplanes of BlueLight have a link from each of 34 CNs. There a group that cannot be alone at
-//! home gets a tree of MR4LMS, which takes another level-1 switch in every CN if need be
+//! of one number in all CNs. Where level-1 switches of several numbers lead to one director or
+//! core switch, such trees serve few groups once links are absent: with 5 % of them gone 11 of the
+//! 64 top midplanes of BlueLight have a link from each of 34 CNs. There a group that cannot be
+//! alone at home gets a tree of MR4LMS, which takes another level-1 switch in every CN if need be
 //! ([`Mr4lms::with_homes`]). Two trees for each group are always of the former kind.
 
 use fabricast_topology::FatTree;

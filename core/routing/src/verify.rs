@@ -4,8 +4,8 @@
 //! for (switch, input port, color), out by its ports. What must hold:
 //! - R1: a row serves one virtual group.
 //! - R2: every other member that receives gets exactly one copy (with fault tolerance one or two),
-//!   nothing comes round twice, and any other receiver is a member that receives of another group of
-//!   the same virtual group.
+//!   nothing comes round twice, and any other receiver is a member that receives of another group
+//!   of the same virtual group.
 //! - R4: no entry number reaches C.
 //!
 //! A cycle of channels that wait for each other breaks no rule, and is reported by itself

@@ -48,7 +48,7 @@ pub(crate) struct MembershipCalls(Arc<Inner>);
 struct Inner {
     runtime: Runtime,
     pending: Mutex<Pending>,
-    /// By client.
+    /// Joins that wait, by the client that asks for them.
     joins: Mutex<BatchQueue<u64, Key, Join>>,
     leaves: Mutex<BatchQueue<u64, Key, Leave>>,
 }

@@ -2,18 +2,19 @@
 //!
 //! Pieces are of an outcome, from the root, or of the payload of a broadcast, from its source. No
 //! more of them are sent than fit into the window beyond what all have that multicast reaches; they
-//! say so along the tree, towards where the pieces come from. A gap is asked for at the neighbour on
-//! that way as soon as it is seen, and what comes no more after a while. A neighbour that multicast
-//! does not reach gets the whole outcome over its link.
+//! say so along the tree, towards where the pieces come from. A gap is asked for at the neighbour
+//! on that way as soon as it is seen, and what comes no more after a while. A neighbour that
+//! multicast does not reach gets the whole outcome over its link.
 //!
-//! The source of a broadcast sends its payload as soon as it calls, and reports an *announcement* of
-//! it with its digest. All endpoints keep the pieces. The root decides when it has the payload
+//! The source of a broadcast sends its payload as soon as it calls, and reports an *announcement*
+//! of it with its digest. All endpoints keep the pieces. The root decides when it has the payload
 //! itself, and sends the outcome with the announcement in the payload's place, a *brief* outcome. A
 //! member that has all pieces puts the payload back; others ask for those that they lack, towards
-//! the source, or towards the root if the source is gone. The root can hand out all that it decides,
-//! so MSG-3 holds as for other outcomes. If the source is gone before the root has the payload, the
-//! operation fails for all. Announcements are sent over an edge only while multicast reaches both of
-//! its ends; an endpoint with another parent waits for the payload, and reports it as it is.
+//! the source, or towards the root if the source is gone. The root can hand out all that it
+//! decides, so MSG-3 holds as for other outcomes. If the source is gone before the root has the
+//! payload, the operation fails for all. Announcements are sent over an edge only while multicast
+//! reaches both of its ends; an endpoint with another parent waits for the payload, and reports it
+//! as it is.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -21,7 +21,7 @@ pub(super) struct Table {
 enum Outs {
     /// Ports 1 to 64, as bits.
     Low(Vec<u64>),
-    /// Others, too.
+    /// Sets of any ports, for tables with others, too.
     All(Vec<PortSet>),
 }
 

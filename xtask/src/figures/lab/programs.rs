@@ -141,7 +141,8 @@ mod tests {
              figure one_tree/drained/n 3 times\nfigure one_tree/drained/median 0 datagrams\n\
              figure one_tree/drained/p99 1 datagrams\nfigure one_tree/drained/most 2 datagrams\n\
              figure one_tree/drained/lost 3 datagrams\nfigure one_tree/drained/doubled 4 datagrams\n\
-             figure two_trees/mended/n 0 times\nfigure two_trees/seed 23\n\
+             figure two_trees/mended/n 0 times\nfigure two_trees/mended/lost 0 datagrams\n\
+             figure two_trees/mended/doubled 0 datagrams\nfigure two_trees/seed 23\n\
              figure agents/8/n 100 times\nfigure agents/8/median 4000 us\n\
              figure agents/8/p99 12000 us\n",
         );

@@ -44,7 +44,7 @@ struct Row {
     algorithm: String,
 }
 
-/// Microseconds.
+/// Times in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Time {
     median: f64,

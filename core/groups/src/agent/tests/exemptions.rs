@@ -113,7 +113,6 @@ fn an_exempt_node_is_asked_to_report_when_its_members_in_the_tables_change() {
 }
 
 proptest! {
-    /// GA-4.
     #[test]
     fn each_member_of_an_exempt_node_was_in_the_report_that_exempted_it(
         steps in proptest::collection::vec((0..3_u8, 0..16_u8), 1..40),
