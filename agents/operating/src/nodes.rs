@@ -455,7 +455,7 @@ mod tests {
         let nodes = &test.agent.runtime.nodes;
         let [first, second] = &names;
         nodes.input(second, |agent, now| agent.stop(now)).unwrap();
-        assert_eq!(watched(nodes, first), [second.clone()]);
+        assert_eq!(watched(nodes, first), std::slice::from_ref(second));
     }
 
     #[tokio::test]

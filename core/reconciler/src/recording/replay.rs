@@ -171,6 +171,11 @@ fn is_of(graph: &Graph, input: &Input) -> bool {
         }
         Input::Watch(WatchEvent::Delta(update)) => update.changes.iter().all(is_known),
         Input::Table(table) => has_switch(table.switch),
-        _ => true,
+        Input::Watch(WatchEvent::Lost)
+        | Input::Reply(_)
+        | Input::Deadline
+        | Input::TurnEnded { .. }
+        | Input::Timing(_)
+        | Input::Loads(_) => true,
     }
 }
