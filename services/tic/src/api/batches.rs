@@ -173,13 +173,13 @@ async fn form(tic: Tic, portions: Vec<Portion>, mut answers: Answers) {
     let count = last.map_or(0, |portion| portion.first + portion.request.groups.len());
     let group_count = u32::try_from(count).unwrap_or(u32::MAX);
     let mut formed_count = 0;
-    let chain = PortionChain::default();
-    let send = |portion: Portion| {
+    let mut chain = PortionChain::new();
+    let mut send = |portion: Portion| {
         let pending = tic.queue.send(chain.next(Arc::clone(&portion.request)));
         (portion, pending)
     };
     let mut portions = portions.into_iter();
-    let mut sent: VecDeque<_> = portions.by_ref().take(PORTIONS).map(send).collect();
+    let mut sent: VecDeque<_> = portions.by_ref().take(PORTIONS).map(&mut send).collect();
     while let Some((portion, pending)) = sent.pop_front() {
         let reply = match pending {
             Ok(pending) => pending.reply().await,
@@ -201,7 +201,7 @@ async fn form(tic: Tic, portions: Vec<Portion>, mut answers: Answers) {
         if let Some(refused) = refused {
             return answers.end(refused);
         }
-        sent.extend(portions.next().map(send));
+        sent.extend(portions.next().map(&mut send));
     }
 }
 

@@ -2,10 +2,11 @@
 //!
 //! The writer decides a portion while those before it are not durable yet. A portion that it
 //! refuses, that the store does not take, or whose answer nobody waits for breaks the chain, before
-//! the writer decides the next one.
+//! the writer decides the next one. So does one that the queue does not take; those before it are
+//! formed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fabricast_groups::command::{FormGroups, Formed, Refusal};
 
@@ -14,36 +15,56 @@ use crate::writer::queue::WriteRequest;
 use crate::writer::state::{BatchWrites, WriterState};
 
 /// The portions of a batch; dropped, it ends the batch.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct PortionChain {
-    is_broken: Arc<AtomicBool>,
+    broken_at: Arc<AtomicUsize>,
+    /// Portions so far.
+    count: usize,
 }
 
 impl PortionChain {
+    pub(crate) fn new() -> Self {
+        Self { broken_at: Arc::new(AtomicUsize::new(usize::MAX)), count: 0 }
+    }
+
     /// The request that forms the groups of the next portion.
-    pub(crate) fn next(&self, request: Arc<FormGroups>) -> FormPortion {
-        let link = ChainLink { is_broken: Arc::clone(&self.is_broken), is_formed: false };
+    pub(crate) fn next(&mut self, request: Arc<FormGroups>) -> FormPortion {
+        let broken_at = Arc::clone(&self.broken_at);
+        let link = ChainLink { broken_at, place: self.count, is_formed: false };
+        self.count += 1;
         FormPortion { request, link }
     }
 }
 
 impl Drop for PortionChain {
     fn drop(&mut self) {
-        self.is_broken.store(true, Ordering::Release);
+        self.broken_at.store(0, Ordering::Release);
     }
 }
 
 /// Place of a portion in its chain; dropped before the portion is formed, it breaks the chain.
 #[derive(Debug)]
 struct ChainLink {
-    is_broken: Arc<AtomicBool>,
+    /// Lowest place that broke the chain: no portion from there on is formed.
+    broken_at: Arc<AtomicUsize>,
+    place: usize,
     is_formed: bool,
+}
+
+impl ChainLink {
+    fn is_broken(&self) -> bool {
+        self.broken_at.load(Ordering::Acquire) <= self.place
+    }
+
+    fn break_chain(&self) {
+        self.broken_at.fetch_min(self.place, Ordering::Release);
+    }
 }
 
 impl Drop for ChainLink {
     fn drop(&mut self) {
         if !self.is_formed {
-            self.is_broken.store(true, Ordering::Release);
+            self.break_chain();
         }
     }
 }
@@ -80,14 +101,35 @@ impl WriteRequest for FormPortion {
         writes: &mut BatchWrites,
     ) -> Result<Self::Reply, WriteError> {
         let Self { request, link } = self;
-        if link.is_broken.load(Ordering::Acquire) {
+        if link.is_broken() {
             return Ok(None);
         }
         let answers = state.decide(request, writes)?.answer;
         if answers.iter().any(Result::is_err) {
             // The next portion may be decided before anybody has taken the answers.
-            link.is_broken.store(true, Ordering::Release);
+            link.break_chain();
         }
         Ok(Some(FormedPortion { answers, link }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricast_groups::names::RequestId;
+
+    use super::*;
+
+    #[test]
+    fn a_portion_that_the_queue_does_not_take_is_no_reason_not_to_form_those_before_it() {
+        let mut chain = PortionChain::new();
+        let [before, not_taken, after] = [(); 3].map(|()| {
+            let request_id = RequestId::new("batch#0").unwrap();
+            chain.next(Arc::new(FormGroups { request_id, groups: Vec::new() }))
+        });
+        drop(not_taken);
+        assert!(!before.link.is_broken());
+        assert!(after.link.is_broken());
+        drop(chain);
+        assert!(before.link.is_broken(), "nobody waits for it");
     }
 }
