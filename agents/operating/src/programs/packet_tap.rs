@@ -12,7 +12,7 @@ use std::task::Poll;
 use fabricast_groups::programs::{AddressRange, Watched};
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 use tokio::net::UdpSocket;
-use tracing::warn;
+use tracing::{debug, warn};
 
 /// All protocols (`ETH_P_ALL`): only these sockets get what is sent.
 const ALL_PROTOCOLS: u16 = 3;
@@ -55,15 +55,17 @@ impl PacketTap {
         if self.filter.as_ref() == Some(&wanted) {
             return;
         }
-        let program = program(interface, ranges, &wanted.1);
-        let program: Vec<SockFilter> = program.into_iter().map(SockFilter::from).collect();
-        let attached = SockRef::from(socket).attach_filter(&program);
-        match attached {
-            Ok(()) => self.filter = Some(wanted),
-            Err(error) => {
-                warn!(%error, "packets of programs cannot be filtered: senders have to join");
-                self.socket = None;
-            }
+        let Err(error) = attach(socket, &program(interface, ranges, &wanted.1)) else {
+            self.filter = Some(wanted);
+            return;
+        };
+        // Linux before 6.8 has room for some 600 addresses (`optmem_max`), of the new filter and
+        // the one before together. There is more once this one is gone, or in the next period.
+        debug!(%error, "filter for packets of programs not set");
+        self.filter = None;
+        if let Err(error) = attach(socket, &[PASS_NOTHING]) {
+            warn!(%error, "packets of programs cannot be filtered: senders have to join");
+            self.socket = None;
         }
     }
 
@@ -107,6 +109,11 @@ fn open() -> std::io::Result<UdpSocket> {
     // Packets that came before there was a filter.
     while socket.recv(&mut [MaybeUninit::uninit()]).is_ok() {}
     UdpSocket::from_std(socket.into())
+}
+
+fn attach(socket: &UdpSocket, program: &[Instruction]) -> std::io::Result<()> {
+    let program: Vec<SockFilter> = program.iter().copied().map(SockFilter::from).collect();
+    SockRef::from(socket).attach_filter(&program)
 }
 
 fn destination(header: &[u8; HEADER]) -> Ipv4Addr {
@@ -276,6 +283,21 @@ mod tests {
         assert!(passes(&only, to(239, 0, 0, 1)) && !passes(&only, to(239, 0, 0, 0)));
         let nothing = program(7, &ranges(), &Watched::Only([].into()));
         assert!(!passes(&nothing, GOOD));
+    }
+
+    #[tokio::test]
+    async fn a_filter_that_is_too_long_for_the_kernel_makes_way_for_a_shorter_one() {
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let mut tap = PacketTap { socket: Some(socket), filter: None };
+        let addresses = |count: u32| {
+            let addresses = (0..count).map(|low| Ipv4Addr::from(0xef00_0000 + low));
+            Watched::Only(addresses.collect())
+        };
+        tap.watch(7, &ranges(), addresses(1));
+        tap.watch(7, &ranges(), addresses(3_000)); // no filter has 4097 instructions
+        assert_eq!(tap.filter, None);
+        tap.watch(7, &ranges(), addresses(2));
+        assert_eq!(tap.filter, Some((7, addresses(2))));
     }
 
     #[test]
