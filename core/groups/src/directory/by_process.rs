@@ -13,7 +13,7 @@ use crate::names::{NodeName, ProcessName};
 use crate::record::MemberRecord;
 
 /// Members of a group, ascending by node and process, of which no two have the same.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ByProcess(BTreeSet<Entry>);
 
 #[derive(Clone, Debug)]
@@ -53,6 +53,15 @@ impl ByProcess {
         all.map(|entry| &*entry.0).take_while(move |member| member.node == *node)
     }
 }
+
+/// Compares whole records; entries are equal if their processes are.
+impl PartialEq for ByProcess {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for ByProcess {}
 
 impl Key for Entry {
     fn key(&self) -> (&NodeName, Option<&ProcessName>) {
@@ -145,5 +154,12 @@ mod tests {
         assert_eq!(all.find(&node, &process), Some(Pn(3)));
         all.remove(&node, &process);
         assert_eq!(all.find(&node, &process), None);
+    }
+
+    #[test]
+    fn members_of_other_ranks_are_not_the_same() {
+        let of = |pn| ByProcess([Entry(member(pn, "n1", "p"))].into());
+        assert_eq!(of(1), of(1));
+        assert_ne!(of(1), of(2));
     }
 }
