@@ -211,8 +211,9 @@ impl Acceptor {
         Some((slot, self.connections.begin(client.clone())))
     }
 
-    /// True if there is room for a connection whose client is known, or others make room for it.
-    fn has_room(&self, newcomer: &OpenConnection) -> bool {
+    /// Makes room for a connection whose client is known by closing others, if there is none; false
+    /// if it has to go.
+    fn make_room(&self, newcomer: &OpenConnection) -> bool {
         let room = self.limiter.room();
         if !self.limiter.is_over() || self.connections.known_count() <= room as usize {
             return true;
@@ -254,7 +255,7 @@ impl Acceptor {
     async fn pass_on(&self, known: Known, transport: Transport) {
         let Known { slot, open, client, caller } = known;
         match self.limiter.permit(slot, client.clone()) {
-            Some(permit) if self.has_room(&open) => {
+            Some(permit) if self.make_room(&open) => {
                 let connection = AcceptedConnection::new(transport, caller, permit, open);
                 // The server is stopping if it does not receive the connection.
                 let _ = self.ready.send(Ok(connection)).await;

@@ -81,14 +81,14 @@ impl Limits {
         if weight == 1 {
             return self;
         }
-        let calls = |limit: u32| limit.saturating_mul(weight);
-        let connections = calls(self.client_connections).min(self.connections / 2);
+        let scaled = |limit: u32| limit.saturating_mul(weight);
+        let connections = scaled(self.client_connections).min(self.connections / 2);
         let bytes = self.client_request_bytes.saturating_mul(weight.into());
         let bytes = bytes.min(self.request_bytes / 2);
         Self {
-            calls_per_second: calls(self.calls_per_second),
-            burst: calls(self.burst),
-            open_calls: calls(self.open_calls),
+            calls_per_second: scaled(self.calls_per_second),
+            burst: scaled(self.burst),
+            open_calls: scaled(self.open_calls),
             client_connections: connections.max(self.client_connections),
             client_request_bytes: bytes.max(self.client_request_bytes),
             ..self
