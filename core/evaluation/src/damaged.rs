@@ -51,6 +51,11 @@ impl Kind {
         }
     }
 
+    const fn case(self, name: &'static str, toml: &'static str, shape: PatternShape) -> Case {
+        let processes = if matches!(self, Self::Whole) { 4 } else { 1 };
+        Case { kind: self, name, toml, pattern: Pattern::new(shape, processes) }
+    }
+
     fn damages(self) -> &'static [Damage] {
         if matches!(self, Self::Whole) { &DAMAGES[..1] } else { &DAMAGES }
     }
@@ -76,63 +81,19 @@ struct Case {
 /// which several level-1 switches of a midplane lead to one director or core switch; then whole
 /// fabrics with many groups.
 const CASES: [Case; 9] = [
-    Case {
-        kind: Kind::Switches,
-        name: "64-port leaf-spine",
-        toml: LEAF_SPINE,
-        pattern: Pattern::new(PatternShape::Cube(32, 32, 2), 1),
-    },
-    Case {
-        kind: Kind::Switches,
-        name: "64-port leaf-spine",
-        toml: LEAF_SPINE,
-        pattern: Pattern::new(PatternShape::Plane(64, 32), 1),
-    },
-    Case {
-        kind: Kind::Switches,
-        name: "64-port, three levels",
-        toml: "kind = 'k-ary-3-level'\nk = 64\npods = 16\n",
-        pattern: Pattern::new(PatternShape::Cube(32, 32, 16), 1),
-    },
-    Case {
-        kind: Kind::Paper,
-        name: "paper",
-        toml: PAPER,
-        pattern: Pattern::new(PatternShape::Cube(64, 32, 16), 1),
-    },
-    Case {
-        kind: Kind::Directors,
-        name: "bluelight",
-        toml: BLUELIGHT,
-        pattern: Pattern::new(PatternShape::Plane(256, 34), 1),
-    },
-    Case {
-        kind: Kind::Directors,
-        name: "bluelight",
-        toml: BLUELIGHT,
-        pattern: Pattern::new(PatternShape::Cube(16, 16, 34), 1),
-    },
-    Case {
-        kind: Kind::Directors,
-        name: "shared cores",
-        toml: SHARED_CORES,
-        pattern: Pattern::new(PatternShape::Cube(16, 16, 16), 1),
-    },
-    Case {
-        kind: Kind::Whole,
-        name: "paper",
-        toml: PAPER,
-        pattern: Pattern::new(PatternShape::Cube(100, 50, 26), 4),
-    },
-    Case {
-        kind: Kind::Whole,
-        name: "paper, all 512 CNs",
-        toml: ALL_CNS,
-        pattern: Pattern::new(PatternShape::Cube(128, 128, 64), 4),
-    },
+    Kind::Switches.case("64-port leaf-spine", LEAF_SPINE, PatternShape::Cube(32, 32, 2)),
+    Kind::Switches.case("64-port leaf-spine", LEAF_SPINE, PatternShape::Plane(64, 32)),
+    Kind::Switches.case("64-port, three levels", THREE_LEVELS, PatternShape::Cube(32, 32, 16)),
+    Kind::Paper.case("paper", PAPER, PatternShape::Cube(64, 32, 16)),
+    Kind::Directors.case("bluelight", BLUELIGHT, PatternShape::Plane(256, 34)),
+    Kind::Directors.case("bluelight", BLUELIGHT, PatternShape::Cube(16, 16, 34)),
+    Kind::Directors.case("shared cores", SHARED_CORES, PatternShape::Cube(16, 16, 16)),
+    Kind::Whole.case("paper", PAPER, PatternShape::Cube(100, 50, 26)),
+    Kind::Whole.case("paper, all 512 CNs", ALL_CNS, PatternShape::Cube(128, 128, 64)),
 ];
 
 const LEAF_SPINE: &str = "kind = 'leaf-spine'\nleaves = 64\nspines = 32\nendpoints_per_leaf = 32\n";
+const THREE_LEVELS: &str = "kind = 'k-ary-3-level'\nk = 64\npods = 16\n";
 const PAPER: &str = "kind = 'cn-tn-fat-tree'\nleaves_per_cn = 32\nspines_per_cn = 16\n\
                      tns_per_group = 6\nblocks = 32\ncns_per_block = 16\ncns = 64\n\
                      endpoints_per_leaf = 16\nswitch_ports = 40\n";
@@ -459,8 +420,7 @@ mod tests {
         let of = |links| {
             let damage = Damage { links, switches: 0 };
             let fabrics = damaged(&run, &whole, damage);
-            let pattern = Pattern::new(PatternShape::Plane(8, 4), 1);
-            let case = Case { kind: Kind::Switches, name: "case", toml: text, pattern };
+            let case = Kind::Switches.case("case", text, PatternShape::Plane(8, 4));
             let routed = route_all(&run, &fabrics, &case, WAYS[0]).unwrap();
             let row: Vec<String> = cells(damage, &routed).map(|cell| cell.to_string()).collect();
             let seeds: Vec<u64> = fabrics.iter().map(|(seed, _)| *seed).collect();
