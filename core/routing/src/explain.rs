@@ -78,7 +78,7 @@ pub struct ExplainedTree {
 /// A group on the same tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sharer {
-    /// MGID of that group, which is another one than the explained group.
+    /// MGID of the group.
     pub mgid: Mgid,
     /// Last step of a shortest chain of common links to it; none if no chain leads there: no entry
     /// was left for the group.

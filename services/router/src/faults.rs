@@ -17,7 +17,7 @@ use crate::wire::{encode_link, switch_name};
 /// Most changes of an answer.
 const MOST_CHANGES: usize = 1_000;
 
-/// The groups as they are planned, and what they are called, in the same order.
+/// The groups as they are planned, and their labels, in the same order.
 #[derive(Debug)]
 pub(crate) struct FaultQuery {
     pub(crate) now: PlannedFabric,
