@@ -81,12 +81,10 @@ impl From<v1::RouteChange> for AffectedGroup {
 /// Describes the difference between two routes of a group.
 fn effect(before: &v1::RouteExplanation, after: &v1::RouteExplanation) -> String {
     let mut effects = Vec::new();
-    match (before.spanning_tree, after.spanning_tree) {
+    match (tree_name(before), tree_name(after)) {
         (Some(_), None) => effects.push(format!("it loses its tree: {}", after.reason)),
-        (None, Some(tree)) => effects.push(format!("it gets spanning tree {tree}")),
-        (Some(from), Some(to)) if from != to => {
-            effects.push(format!("it moves to spanning tree {to}"));
-        }
+        (None, Some(tree)) => effects.push(format!("it gets {tree}")),
+        (Some(from), Some(to)) if from != to => effects.push(format!("it moves to {to}")),
         _ => {}
     }
     let cut_off = only_in(&after.cut_off_endpoints, &before.cut_off_endpoints);
@@ -98,6 +96,12 @@ fn effect(before: &v1::RouteExplanation, after: &v1::RouteExplanation) -> String
         (true, "") => "its tree changes".to_owned(),
         (true, reason) => format!("its tree changes: {reason}"),
     }
+}
+
+/// Names the tree of a route; `None` if it has none. Trees of some engines have a color only.
+fn tree_name(route: &v1::RouteExplanation) -> Option<String> {
+    let spanning_tree = route.spanning_tree.map(|tree| format!("spanning tree {tree}"));
+    spanning_tree.or_else(|| route.color.map(|color| format!("a tree of color {color}")))
 }
 
 /// Names the endpoints that are in one list and not in the other, or counts them if they are many;
@@ -227,6 +231,7 @@ mod tests {
     #[test]
     fn an_effect_is_the_difference_of_two_routes() {
         let home = || route(Some(3), &[], "");
+        let colored = |color| v1::RouteExplanation { color: Some(color), ..route(None, &[], "") };
         let cases = [
             (home(), route(Some(5), &[], "moved"), "it moves to spanning tree 5"),
             (home(), route(None, &[], "no live root"), "it loses its tree: no live root"),
@@ -237,6 +242,9 @@ mod tests {
             (home(), route(Some(5), &["a"], ""), "it moves to spanning tree 5; a cut off"),
             (home(), home(), "its tree changes"),
             (home(), route(Some(3), &[], "one tree left"), "its tree changes: one tree left"),
+            (colored(1), colored(2), "it moves to a tree of color 2"),
+            (colored(1), colored(1), "its tree changes"),
+            (colored(1), route(None, &[], "cut off"), "it loses its tree: cut off"),
         ];
         for (before, after, text) in cases {
             assert_eq!(effect(&before, &after), text);

@@ -93,13 +93,15 @@ async fn explain_running(args: &explain::ExplainArgs, format: Format) -> Result<
 
 fn explanation_text(explanation: &v1::RouteExplanation) -> String {
     let number = |value: Option<u32>| value.map_or("-".to_owned(), |value| value.to_string());
+    // A route without a spanning tree is of an engine whose trees do not follow from MGIDs.
+    let has_home = explanation.spanning_tree.is_some() || explanation.color.is_none();
     let mut text = format!(
         "group {}: mgid {}, color {}, spanning tree {} (home {}), virtual group {}, root {}",
         explanation.group,
         explanation.mgid,
         number(explanation.color),
         number(explanation.spanning_tree),
-        explanation.home_spanning_tree,
+        number(has_home.then_some(explanation.home_spanning_tree)),
         number(explanation.virtual_group),
         if explanation.root.is_empty() { "-" } else { &explanation.root },
     );

@@ -149,7 +149,7 @@ fn explanation(graph: &Graph, plan: &Plan, mgid: Mgid) -> v1::RouteExplanation {
         mgid: mgid.0,
         color: found.and_then(|_| plan.sender_colors(mgid).first().copied()).map(u32::from),
         home_spanning_tree: plan.home(mgid).unwrap_or_default(),
-        spanning_tree: found.map(|group| group.part),
+        spanning_tree: found.and_then(|group| plan.home(mgid).map(|_| group.part)),
         virtual_group: found.map(|group| group.virtual_group.0),
         cut_off_endpoints: cut_off
             .iter()

@@ -22,7 +22,7 @@ pub struct RouteExplanation {
     pub color: Option<u16>,
     /// Spanning tree that its MGID stands for.
     pub home_spanning_tree: u32,
-    /// Spanning tree that it is on.
+    /// Spanning tree that it is on; `None` also if MGIDs stand for none.
     pub spanning_tree: Option<u32>,
     /// Highest switch of its tree.
     pub root: Option<SwitchId>,
@@ -65,7 +65,7 @@ impl Planner {
         if !routed.has_tree() || self.reach.missed(gn).is_some() {
             explanation.reason = self.route(gn, group).reason;
         }
-        explanation.spanning_tree = Some(routed.part);
+        explanation.spanning_tree = plan.home(mgid).map(|_| routed.part);
         explanation.virtual_group = Some(routed.virtual_group.0);
         explanation.cut_off = self.cut_off(&routed);
         let names = names_by_mgid(directory);

@@ -83,6 +83,20 @@ fn groups_on_one_tree_that_meet_share_it_unless_one_is_exclusive() {
     assert_eq!(routes[&Gn(2)].reason, why);
 }
 
+#[test]
+fn a_group_has_a_spanning_tree_only_where_mgids_stand_for_one() {
+    let (planner, directory) = planned(vec![group(1, &["h0", "h4"])]);
+    let found = planner.explain(&directory, "g1").unwrap();
+    assert_eq!(found.spanning_tree, Some(found.home_spanning_tree));
+
+    let options = EngineOptions::new(2, TableKind::PerPort);
+    let mut other = Planner::new(&planner.graph, EngineKind::Mr4lms, options).unwrap();
+    other.plan(&directory, &[Gn(1)]);
+    let found = other.explain(&directory, "g1").unwrap();
+    assert!(found.color.is_some(), "{found:?}");
+    assert_eq!(found.spanning_tree, None);
+}
+
 /// R5: the entries of the tree that an exclusive group loses, or that a group leaves for another
 /// home, stay until its senders know.
 #[test]

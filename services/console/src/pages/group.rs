@@ -61,7 +61,11 @@ fn reason(detail: &GroupDetail) -> Markup {
                         @else { ", not " (why.home_spanning_tree) ", which MGID " (why.mgid) " maps to." }
                         @if why.shares_with.is_empty() { " No other group is on its tree." }
                     },
-                    _ => p { "Packets have no way through the switches; messages go over the unicast tree." },
+                    (Some(color), None) => p {
+                        "Packets carry color " (color) "."
+                        @if why.shares_with.is_empty() { " No other group is on its tree." }
+                    },
+                    (None, _) => p { "Packets have no way through the switches; messages go over the unicast tree." },
                 }
                 @if !why.reason.is_empty() { p .warn { (why.reason) } }
                 @if !why.cut_off_endpoints.is_empty() {

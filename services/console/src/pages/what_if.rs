@@ -239,12 +239,13 @@ fn becomes(before: u32, after: u32) -> String {
 
 fn route(fabric: &Fabric, route: &v1::RouteExplanation) -> Markup {
     html! {
-        @match (route.color, route.spanning_tree) {
-            (Some(color), Some(tree)) => {
-                "color " (color) ", tree " (tree)
+        @match route.color {
+            Some(color) => {
+                "color " (color)
+                @if let Some(tree) = route.spanning_tree { ", tree " (tree) }
                 @if !route.root.is_empty() { ", root " (switch_link(Some(fabric), &route.root)) }
             }
-            _ => span .bad { "no hardware route" },
+            None => span .bad { "no hardware route" },
         }
         @if !route.reason.is_empty() { ": " bdi { (route.reason) } }
         @if !route.cut_off_endpoints.is_empty() {
@@ -279,7 +280,7 @@ fn trees(
         }
     };
     let is_drawn = |after: &v1::RouteExplanation| match what.wanted {
-        "" => after.spanning_tree.is_some(),
+        "" => after.color.or(after.spanning_tree).is_some(),
         group => after.group == group,
     };
     let mut changes = found.changes.iter();
