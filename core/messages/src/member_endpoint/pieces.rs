@@ -507,6 +507,9 @@ impl MemberEndpoint {
     ) -> Option<Arc<Outcome>> {
         let Ok(Gathered::Announced(of)) = outcome.verdict else { return Some(outcome.clone()) };
         let source = of.source().filter(|_| of.number == outcome.number)?;
+        // Another payload is of a call for a later operation, also if it is the member's own.
+        self.pieces
+            .retain(|number, one| *number != of.number || one.sent.is_none() || one.of == of);
         // While others are kept, the brief outcome is as good as lost.
         let pieces = self.collect(now, of, Evidence::Named)?;
         let Some(payload) = pieces.payload.clone() else {
@@ -544,52 +547,4 @@ impl MemberEndpoint {
 }
 
 #[cfg(test)]
-mod tests {
-    use fabricast_groups::names::NodeName;
-    use fabricast_groups::tree::TreeShape;
-    use fabricast_groups::{Gn, Revision};
-
-    use super::*;
-    use crate::outputs::{Limits, Place};
-
-    const NOW: Moment = Moment(1);
-
-    fn endpoint() -> MemberEndpoint {
-        let place = Place {
-            gn: Gn(1),
-            pn: Pn(0),
-            joined: Revision(1),
-            tree: TreeShape::default(),
-            parent: None,
-            children: Vec::new(),
-            multicast: true,
-        };
-        let limits = Limits { relies_on_multicast: true, ..Limits::default() };
-        MemberEndpoint::new(&place, NodeName::new("n").unwrap(), limits)
-    }
-
-    fn piece(number: u64, pieces: u32, index: u32, bytes: usize) -> Arc<Piece> {
-        let source = Source { pn: Pn(1), joined: Revision(1) };
-        let content = Content::Payload { source, digest: 0 };
-        let of = Announcement { number, content, pieces };
-        Arc::new(Piece { of, index, payload: vec![0; bytes] })
-    }
-
-    #[test]
-    fn payloads_are_kept_of_two_operations_and_up_to_the_length_of_a_message() {
-        let mut endpoint = endpoint();
-        let most = endpoint.limits.message.div_ceil(endpoint.piece_size());
-        let most = u32::try_from(most).unwrap();
-        for number in (0..100).chain([1 << 62]) {
-            for (from, pieces) in [(None, most + 1), (Some(Pn(1)), u32::MAX), (None, most)] {
-                endpoint.handle_piece(NOW, from, &piece(number, pieces, 1, 1_000));
-            }
-        }
-        let held = endpoint.pieces.iter().map(|(number, one)| (*number, one.of.pieces));
-        assert_eq!(held.collect::<Vec<_>>(), [(1, most), (2, most)]);
-        for index in 2..most {
-            endpoint.handle_piece(NOW, None, &piece(1, most, index, 6_000));
-        }
-        assert!(endpoint.pieces[&1].content().len() <= endpoint.limits.message, "it began anew");
-    }
-}
+mod tests;
