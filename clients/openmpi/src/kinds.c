@@ -52,45 +52,31 @@ static int is_float(fabricast_type type)
     return type == FABRICAST_FLOAT || type == FABRICAST_DOUBLE;
 }
 
+/* Operators of MPI on numbers, and the reductions that they are. */
+static const struct {
+    enum ompi_op_type operator;
+    fabricast_reduction reduction;
+    int is_for_floats;
+} reductions[] = {
+    {OMPI_OP_SUM, FABRICAST_SUM, 1},   {OMPI_OP_PROD, FABRICAST_PROD, 1},
+    {OMPI_OP_MIN, FABRICAST_MIN, 1},   {OMPI_OP_MAX, FABRICAST_MAX, 1},
+    {OMPI_OP_BAND, FABRICAST_AND, 0},  {OMPI_OP_BOR, FABRICAST_OR, 0},
+    {OMPI_OP_BXOR, FABRICAST_XOR, 0},  {OMPI_OP_LAND, FABRICAST_LAND, 0},
+    {OMPI_OP_LOR, FABRICAST_LOR, 0},   {OMPI_OP_LXOR, FABRICAST_LXOR, 0},
+};
+
 /* Finds the reduction of Fabricast for an operator of MPI. Returns 0 if there is none. */
 static int find_reduction(operator_t *operator, fabricast_type type, fabricast_reduction *reduction)
 {
     if (!ompi_op_is_intrinsic(operator))
         return 0;
-    switch (operator->op_type) {
-    case OMPI_OP_SUM:
-        *reduction = FABRICAST_SUM;
-        return 1;
-    case OMPI_OP_MIN:
-        *reduction = FABRICAST_MIN;
-        return 1;
-    case OMPI_OP_MAX:
-        *reduction = FABRICAST_MAX;
-        return 1;
-    case OMPI_OP_BAND:
-        *reduction = FABRICAST_AND;
-        return !is_float(type);
-    case OMPI_OP_BOR:
-        *reduction = FABRICAST_OR;
-        return !is_float(type);
-    case OMPI_OP_BXOR:
-        *reduction = FABRICAST_XOR;
-        return !is_float(type);
-    case OMPI_OP_PROD:
-        *reduction = FABRICAST_PROD;
-        return 1;
-    case OMPI_OP_LAND:
-        *reduction = FABRICAST_LAND;
-        return !is_float(type);
-    case OMPI_OP_LOR:
-        *reduction = FABRICAST_LOR;
-        return !is_float(type);
-    case OMPI_OP_LXOR:
-        *reduction = FABRICAST_LXOR;
-        return !is_float(type);
-    default:
-        return 0;
+    for (size_t at = 0; at < sizeof reductions / sizeof *reductions; at++) {
+        if (operator->op_type != reductions[at].operator)
+            continue;
+        *reduction = reductions[at].reduction;
+        return reductions[at].is_for_floats || !is_float(type);
     }
+    return 0;
 }
 
 /* Finds the reduction of Fabricast for an operator of MPI on pairs. Returns 0 if there is none. */
