@@ -1,4 +1,4 @@
-"""What `demo`, `measure`, `messages` and `traffic` share: the running lab, its command line, and ordinary programs on its hosts."""
+"""The running lab, its command line, and ordinary programs on its hosts, for the other scripts of this folder."""
 
 import json
 import os

@@ -2,10 +2,10 @@
 
 program.py listen GROUP PORT OWN [INTERFACE]   joins, prints "listens", receives until its input ends, and prints what
     came as JSON; with an interface it joins nothing, and looks at every packet that comes in there
-program.py send GROUP PORT OWN COUNT RATE   joins nothing, sends numbered datagrams, so many a second, and prints how many,
-    and when the first one was sent
-program.py joins GROUP PORT OWN COUNT   joins and leaves so often, and prints how long each first datagram took; before it
-    joins it waits until nothing comes in any more
+program.py send GROUP PORT OWN COUNT RATE   joins nothing, sends numbered datagrams, so many a second, and prints how
+    many, and when the first one was sent
+program.py joins GROUP PORT OWN COUNT   joins and leaves so often, and prints how long each first datagram took; before
+    it joins it waits until nothing comes in any more
 program.py member GROUP PORT OWN RATE   joins, prints "joined", sends from its first line of input to the end of its
     input, and prints the same
 
@@ -44,8 +44,8 @@ def payload(frame, kind):
 
 
 def listen():
-    """Counts datagrams by their numbers: received, received again and when, lost in between, and dropped because the own
-    socket had no room; and the longest pause."""
+    """Counts datagrams by their numbers: received, received again and when, lost in between, and dropped because the
+    own socket had no room; and the longest pause."""
     heard = looking(more[0]) if more else sock
     try:
         heard.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 22)

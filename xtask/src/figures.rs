@@ -28,7 +28,7 @@ const SIZES: [u32; 8] = [2, 4, 8, 16, 32, 64, 128, 256];
 /// Nothing more is begun after this.
 const TIME: Duration = Duration::from_mins(8);
 /// One number of processes that takes longer is given up.
-const PATIENCE: &str = "180";
+const TIMEOUT_SECONDS: &str = "180";
 /// The systems that are compared, and the prefix of each one's figures.
 const SYSTEMS: [(&str, &str); 3] =
     [("Fabricast", "fabricast/"), ("gRPC loop", "grpc/"), ("Open MPI", "openmpi/")];
@@ -138,14 +138,16 @@ fn compile_mpi(root: &Path, source: &str, program: PathBuf) -> Result<Option<Pat
 
 fn fabricast(folder: &Path, size: u32) -> Command {
     let mut command = Command::new("timeout");
-    command.arg(PATIENCE).arg(folder.join("fabricast"));
+    command.arg(TIMEOUT_SECONDS).arg(folder.join("fabricast"));
     command.args(["run", "-n", &size.to_string(), "--"]).arg(folder.join("examples/figures"));
     command
 }
 
 fn mpirun(program: &Path, size: u32) -> Command {
     let mut command = Command::new("timeout");
-    command.args([PATIENCE, "mpirun", "--oversubscribe", "-n", &size.to_string()]).arg(program);
+    command
+        .args([TIMEOUT_SECONDS, "mpirun", "--oversubscribe", "-n", &size.to_string()])
+        .arg(program);
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     command
 }

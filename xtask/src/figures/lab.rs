@@ -21,8 +21,8 @@ use crate::{install_openmpi, setup};
 
 /// The page of the lab.
 pub(super) const PAGE: Page = Page { title: "The lab of switches", folder: "lab" };
-/// Seconds after which a script of the lab is given up.
-const PATIENCE: &str = "7200";
+/// Time after which a script of the lab is given up.
+const TIMEOUT_SECONDS: &str = "7200";
 /// Changes of cables in the lab of one tree for each one in the lab of two trees.
 const FEWER: u32 = 5;
 /// Datagrams a second in the lab of two trees, so that losses of 2 ms are seen.
@@ -122,12 +122,12 @@ impl<'a> Lab<'a> {
         Ok(Self { root, folder, prefix })
     }
 
-    /// A script of the lab, which ends after [`PATIENCE`].
+    /// A script of the lab, which ends after [`TIMEOUT_SECONDS`].
     fn script(&self, name: &str) -> Command {
         let components = self.prefix.join("lib/openmpi");
         let components = format!("{}:SYS_DEFAULT:USER_DEFAULT", components.display());
         let mut command = Command::new("timeout");
-        command.arg(PATIENCE).arg(self.root.join("deploy/lab").join(name));
+        command.arg(TIMEOUT_SECONDS).arg(self.root.join("deploy/lab").join(name));
         command.env("FABRICAST", self.folder.join("fabricast"));
         command.env("FABRICAST_LAB", self.prefix.join("lab"));
         command.env("OMPI_MCA_mca_base_component_path", components);

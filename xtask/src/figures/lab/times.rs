@@ -188,7 +188,7 @@ For readers who want to know when multicast pays. Written by `cargo xtask figure
 - The bytes are those of a broadcast, or what each rank gives. The result of an all-gather has 16 MiB at most.
 - Two processor cores run all ranks and all switches, and decide most of these times.
   [broadcast](../broadcast/comparison.md) and [all-gather](../all-gather/comparison.md) have multicast beside trees and
-  rings on the packet simulator, where links decide; [lab](../lab/README.md) has the bytes on links, which depend
+  rings on the packet simulator, where links decide. `cargo xtask figures --lab` counts the bytes on links, which depend
   on no processor.
 
 ";
