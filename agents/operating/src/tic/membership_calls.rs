@@ -35,8 +35,9 @@ use crate::runtime::batch_queue::BatchQueue;
 use crate::runtime::channels::{one_by_one, unavailable};
 use crate::settings::CALLS_PER_CLIENT;
 
-/// Joins or leaves in one call; a join with many hints counts as several.
-const PER_CALL: usize = 4_096;
+/// Joins or leaves of one client in one call; a join with many hints counts as several. The TIC
+/// decides the calls of an agent in their order, so those of other clients wait for as many.
+const PER_CALL: usize = 64;
 /// Hints that are as much work as a join.
 const HINTS_PER_JOIN: usize = 4;
 
