@@ -42,8 +42,8 @@ fn notes(run: &Run<'_>) -> Vec<String> {
             .to_owned(),
         "In rows of rivals *better* means that the rival does better here than published."
             .to_owned(),
-        "Reasons of our own rows set the bytes between switches, over those of the optimal scheme, beside what is left of \
-         the factor, and name the larger one first."
+        "Reasons of our own rows of single servers set the bytes between switches, over those of the optimal scheme, \
+         beside what is left of the factor, and name the larger one first."
             .to_owned(),
         "Lossless by credit, no rate control: what congestion control costs is in the published times, not in ours."
             .to_owned(),
