@@ -35,8 +35,8 @@ pub(super) fn report(run: &Run<'_>, found: &Found) -> Report {
         plots: vec![
             height_bars(&found.heights),
             efi_lines(&found.shared),
-            boxes("fig11-collectives", "60x60, by routing (C-MR4LMS figure 11)", &engines, found),
-            boxes("fig12-two-trees", "60x60, two trees or one (C-MR4LMS figure 12)", &fixed, found),
+            boxes("fig11-collectives", ["by routing", "figure 11"], &engines, found),
+            boxes("fig12-two-trees", ["two trees or one", "figure 12"], &fixed, found),
         ],
         claims: claims::claims(found, run.hardware.is_ours),
         laws: claims::laws(found),
@@ -122,7 +122,8 @@ fn collectives(all: &[Timed]) -> Table {
         "99 % in us",
         "seeds: mean in us",
     ];
-    let title = "A row's and a column's collective, all at once (C-MR4LMS table 1)";
+    let title = "A row's and a column's collective, all at once (C-MR4LMS table 1; colors of layers \
+                 calibrated)";
     let mut table = Table::new("collectives", title, &columns);
     for one in all {
         let quartiles = Quartiles::of(&one.rounds_us);
@@ -189,7 +190,7 @@ fn efi_lines(all: &[Measured]) -> Plot {
     Plot { name: "table2-efi".to_owned(), title, figure }
 }
 
-fn boxes(name: &str, title: &str, ways: &[Way], found: &Found) -> Plot {
+fn boxes(name: &str, [title, source]: [&str; 2], ways: &[Way], found: &Found) -> Plot {
     let first = found.timed.first().map(|one| one.pattern);
     let of = |way: &Way, operation: usize| {
         let is_it = |one: &&Timed| {
@@ -206,5 +207,6 @@ fn boxes(name: &str, title: &str, ways: &[Way], found: &Found) -> Plot {
         categories: OPERATIONS.iter().map(|(name, _)| (*name).to_owned()).collect(),
         series: series.collect(),
     });
-    Plot { name: name.to_owned(), title: title.to_owned(), figure }
+    let title = format!("60x60, {title} (C-MR4LMS {source}; colors of layers calibrated)");
+    Plot { name: name.to_owned(), title, figure }
 }
