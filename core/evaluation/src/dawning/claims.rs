@@ -188,7 +188,9 @@ fn over(a: &Sample, b: &Sample) -> Sample {
 /// Reason why HLSE's time over one pattern of unicast is another.
 const fn hlse_reason(pattern: UnicastPattern) -> &'static str {
     match pattern {
-        UnicastPattern::Uniform => "with buffers of one packet cyclic takes 1 ms, see the sweep",
+        UnicastPattern::Uniform => {
+            "with buffers of one packet cyclic takes far longer, see the sweep"
+        }
         UnicastPattern::Sphere => {
             "half of the packets stay below the roots, but the other half fills the buffers"
         }
@@ -315,8 +317,8 @@ fn orders(all: &[Broadcasts], is_fitted: bool) -> Vec<Claim> {
         let published = Published::at_most("sphere is lowest", 1.0);
         let row = Comparison::new(what, FIGURE_8, published, ours).printed("x", 2);
         name_fitted(row.within(Tolerance::Units(0.05)), BUFFERS, is_fitted).because(
-            "half of sphere's unicast stays in its midplane and loads the leaf switches more; with 1 KiB, where roots \
-             hold broadcasts up, sphere is lowest, see the sweep",
+            "half of sphere's unicast stays in its midplane and loads the leaf switches more; the note on the sweep names \
+             the buffers with which sphere is lowest",
         )
     }));
     claims

@@ -50,23 +50,18 @@ pub(super) fn report(run: &Run<'_>, plan: &Plan, found: &Found) -> Report {
         claims: claims::claims(found, run.hardware.is_ours),
         laws: claims::laws(found),
         not_compared: claims::NOT_COMPARED.to_vec(),
-        notes: notes(run, plan),
+        notes: notes(run, plan, found),
     }
 }
 
-fn notes(run: &Run<'_>, plan: &Plan) -> Vec<String> {
+fn notes(run: &Run<'_>, plan: &Plan, found: &Found) -> Vec<String> {
     let (from_ps, to_ps) = plan.span_ps;
     let seeds = format!("{} seeds from {} on", plan.seeds, run.seed);
     let reading_us = run.hardware.dawning.registers.reading_us;
     let mut notes = vec![
         "FT(8, 3): 128 endpoints, 80 switches, 16 roots; unicast of 256 and multicast of 1 024 bytes. Unicast and \
          multicast share one virtual channel; with our hardware its buffers hold a multicast and a unicast \
-         packet (1 280 bytes), chosen by figure 8, none of whose rows is a prediction. With one channel of 1 KiB cyclic \
-         takes more than 100 us over decay and least over sphere, as published, but 1 ms over uniform unicast, which is \
-         then the highest. With one of 1 280 bytes or more hot-region is the highest and decay below 100 us; sphere is the \
-         lowest again with 4 KiB. No size and number of channels of the sweep has all; its counts, of few broadcasts where \
-         seeds often disagree, do not tell the sizes apart. In figure 9, with RBB, fan-out 64 reaches 90 % with 8 channels \
-         of 16 KiB and 16 of 4 KiB, and fan-out 96 with none."
+         packet (1 280 bytes), chosen by figure 8, none of whose rows is a prediction."
             .to_owned(),
         format!(
             "Load: the time packets waited for each port, read every {reading_us} us and known as long later. With \
@@ -92,8 +87,11 @@ fn notes(run: &Run<'_>, plan: &Plan) -> Vec<String> {
             .to_owned(),
         format!(
             "Sweeps: {seeds}. Endpoints are dealt over the channels in blocks of neighbors; `1 and 1` is a channel for \
-             unicast and one for multicast. Figure 8 there with the first {} broadcasts of each seed.",
-            plan.broadcasts.min(BROADCASTS)
+             unicast and one for multicast. Figure 8 there with the first {} broadcasts of each seed: {} Figure 9 at \
+             full load: {}",
+            plan.broadcasts.min(BROADCASTS),
+            of_figure_8(&found.fits),
+            of_figure_9(&found.rooms)
         ),
         "Output policies: 5 ms at most of each seed.".to_owned(),
         "Candidates of HLSE are the roots not loaded above the mean; those strictly below, as the paper says, are \
@@ -105,6 +103,86 @@ fn notes(run: &Run<'_>, plan: &Plan) -> Vec<String> {
         notes.push("Quick form: one pattern, one fan-out, one load, one reading.".to_owned());
     }
     notes
+}
+
+/// Names the sizes with which a statement of figure 8 about cyclic roots comes out.
+fn of_figure_8(fits: &[Fit]) -> String {
+    let means = |fit: &Fit| -> Vec<(UnicastPattern, f64)> {
+        let of =
+            |pattern| Some((pattern, claims::mean(&fit.broadcasts, pattern, RootPolicy::Cyclic)?));
+        let means = UnicastPattern::ALL.into_iter().filter_map(of);
+        means.map(|(pattern, us)| (pattern, us.mean())).collect()
+    };
+    let by_time = |a: &(UnicastPattern, f64), b: &(UnicastPattern, f64)| a.1.total_cmp(&b.1);
+    let with = |holds: &dyn Fn(&[(UnicastPattern, f64)]) -> bool| {
+        let fits = fits.iter().filter(|fit| {
+            let means = means(fit);
+            means.len() == UnicastPattern::ALL.len() && holds(&means)
+        });
+        listed(fits.map(|fit| format!("{} bytes ({})", fit.buffer_bytes, channels(fit))))
+    };
+    let longest = with(&|means| {
+        let longest = means.iter().copied().max_by(by_time);
+        longest.is_some_and(|(pattern, _)| pattern == UnicastPattern::HotRegion)
+    });
+    let shortest = with(&|means| {
+        let shortest = means.iter().copied().min_by(by_time);
+        shortest.is_some_and(|(pattern, _)| pattern == UnicastPattern::Sphere)
+    });
+    let decay = with(&|means| {
+        means.iter().any(|(pattern, us)| *pattern == UnicastPattern::Decay && *us > 100.0)
+    });
+    let most = fits.iter().map(met).max_by_key(|(met, _)| *met).unwrap_or((0, 0));
+    format!(
+        "with cyclic roots hot-region takes the longest with {longest}; sphere the shortest with {shortest}; decay more \
+         than 100 us with {decay}. With any size at most {} of {} statements are same or near; seeds often disagree.",
+        most.0, most.1
+    )
+}
+
+/// Names the sizes with which cyclic roots reach the published throughput of figure 9.
+fn of_figure_9(rooms: &[Room]) -> String {
+    let with = |fan_out: u32| {
+        let reaches = |room: &&Room| {
+            let throughput = claims::saturation(&room.many, RootPolicy::Cyclic, fan_out);
+            throughput.is_some_and(|part| (100.0 * part.mean()).round() >= 90.0)
+        };
+        let name = |room: &Room| {
+            format!("{} of {} bytes ({})", room.channels, room.buffer_bytes, outputs_of(room))
+        };
+        listed(rooms.iter().filter(reaches).map(name))
+    };
+    format!(
+        "cyclic roots reach 90 % at fan-out 64 with {}; at fan-out 96 with {}.",
+        with(64),
+        with(96)
+    )
+}
+
+fn listed(names: impl Iterator<Item = String>) -> String {
+    let names: Vec<String> = names.collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// Counts the statements of figure 8 that are same or near with one size, and all of them.
+fn met(fit: &Fit) -> (usize, usize) {
+    let statements = claims::figure_8(&fit.broadcasts, false);
+    (statements.iter().filter(|claim| claim.agrees()).count(), statements.len())
+}
+
+/// Writes the channels of unicast and multicast.
+fn channels(fit: &Fit) -> String {
+    let [unicast, multicast] = &fit.channels;
+    match unicast == multicast {
+        true => format!("{} shared", unicast.len()),
+        false => format!("{} and {}", unicast.len(), multicast.len()),
+    }
+}
+
+/// Finds the name of the way in which multicast gets its outputs.
+fn outputs_of(room: &Room) -> &'static str {
+    let known = OUTPUTS.iter().find(|(_, policy)| *policy == room.multicast);
+    known.map_or("", |(name, _)| name)
 }
 
 /// Two cells: the mean of all seeds, and their number with least and largest value.
@@ -225,21 +303,15 @@ fn fits(all: &[Fit]) -> Table {
             text.map_or(Cell::Empty, Cell::text)
         };
         let hot = UnicastPattern::HotRegion;
-        let [unicast, multicast] = &one.channels;
-        let channels = match unicast == multicast {
-            true => format!("{} shared", unicast.len()),
-            false => format!("{} and {}", unicast.len(), multicast.len()),
-        };
-        let statements = claims::figure_8(&one.broadcasts, false);
-        let met = statements.iter().filter(|claim| claim.agrees()).count();
-        let mut cells = vec![Cell::count(one.buffer_bytes), Cell::text(channels)];
+        let (met, statements) = met(one);
+        let mut cells = vec![Cell::count(one.buffer_bytes), Cell::text(channels(one))];
         cells.extend(UnicastPattern::ALL.map(|pattern| cell(of(RootPolicy::Cyclic, pattern))));
         cells.extend([
             spread(of(RootPolicy::Cyclic, hot)),
             cell(claims::best_balanced(&one.broadcasts, hot)),
             cell(of(RootPolicy::Hlse, hot)),
             spread(of(RootPolicy::Hlse, hot)),
-            Cell::text(format!("{met} of {}", statements.len())),
+            Cell::text(format!("{met} of {statements}")),
         ]);
         table.push(cells);
     }
@@ -261,14 +333,12 @@ fn rooms(all: &[Room]) -> Table {
     let title = "Figure 9 over buffers and channels: throughput at full load";
     let mut table = Table::new("sweep-fig9", title, &columns);
     for one in all {
-        let name = OUTPUTS.iter().find(|(_, policy)| *policy == one.multicast);
-        let name = name.map_or("", |(name, _)| name);
         for of_fan_out in one.many.chunk_by(|a, b| a.fan_out == b.fan_out) {
             let fan_out = of_fan_out[0].fan_out;
             let mut cells = vec![
                 Cell::count(one.channels),
                 Cell::count(one.buffer_bytes),
-                Cell::text(name),
+                Cell::text(outputs_of(one)),
                 Cell::count(fan_out),
             ];
             cells.extend(of_fan_out.iter().flat_map(|one| mean_and_spread(&one.throughput, 3)));
@@ -364,4 +434,47 @@ fn saturation_bars(all: &[Many]) -> Plot {
     });
     let title = "Many-to-many multicast at full load (figure 9)".to_owned();
     Plot { name: "fig9-full-load".to_owned(), title, figure }
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricast_simulator::MulticastPolicy;
+
+    use super::*;
+
+    /// Cyclic roots, with the times of uniform, sphere, decay and hot-region unicast.
+    fn fit(buffer_bytes: u32, us: [f64; 4]) -> Fit {
+        let broadcasts = UnicastPattern::ALL.into_iter().zip(us).map(|(pattern, us)| Broadcasts {
+            pattern,
+            policy: RootPolicy::Cyclic,
+            reading_ps: 1,
+            count: 2,
+            mean_us: Sample::from(vec![us; 2]),
+            with_queue_us: Sample::from(vec![us; 2]),
+        });
+        Fit { buffer_bytes, channels: [0..1, 0..1], broadcasts: broadcasts.collect() }
+    }
+
+    fn room(channels: u8, throughput: [f64; 2]) -> Room {
+        let many = [64, 96].into_iter().zip(throughput).map(|(fan_out, part)| Many {
+            fan_out,
+            policy: RootPolicy::Cyclic,
+            offered: 1.0,
+            throughput: Sample::from(vec![part; 2]),
+        });
+        let multicast = MulticastPolicy::Bulletin;
+        Room { channels, buffer_bytes: 4_096, multicast, many: many.collect() }
+    }
+
+    #[test]
+    fn notes_name_the_sizes_of_the_sweeps_with_which_statements_come_out() {
+        let fits = [fit(1_024, [900.0, 90.0, 500.0, 400.0]), fit(1_280, [20.0, 30.0, 25.0, 430.0])];
+        let text = of_figure_8(&fits);
+        assert!(text.contains("the longest with 1280 bytes (1 shared); sphere"), "{text}");
+        assert!(text.contains("the shortest with 1024 bytes (1 shared); decay"), "{text}");
+        assert!(text.contains("100 us with 1024 bytes (1 shared). With any size"), "{text}");
+        let text = of_figure_9(&[room(1, [0.72, 0.79]), room(16, [0.899, 0.86])]);
+        let expected = "fan-out 64 with 16 of 4096 bytes (RBB); at fan-out 96 with none.";
+        assert!(text.ends_with(expected), "{text}");
+    }
 }
