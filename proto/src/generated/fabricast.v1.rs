@@ -13732,10 +13732,10 @@ pub struct RouteExplanation {
     /// Color in use; absent without a hardware route.
     #[prost(uint32, optional, tag = "3")]
     pub color: ::core::option::Option<u32>,
-    /// Spanning tree the MGID maps to.
+    /// Spanning tree the MGID maps to; 0 where the engine's MGIDs stand for none.
     #[prost(uint32, tag = "4")]
     pub home_spanning_tree: u32,
-    /// Spanning tree in use; absent without a hardware route.
+    /// Spanning tree in use; absent without a hardware route, and where MGIDs stand for none.
     #[prost(uint32, optional, tag = "5")]
     pub spanning_tree: ::core::option::Option<u32>,
     /// Virtual group.

@@ -20,7 +20,7 @@ pub struct RouteExplanation {
     pub mgid: u32,
     /// Color of its packets; `None` if it has no tree.
     pub color: Option<u16>,
-    /// Spanning tree that its MGID stands for.
+    /// Spanning tree that its MGID stands for; 0 if MGIDs stand for none.
     pub home_spanning_tree: u32,
     /// Spanning tree that it is on; `None` also if MGIDs stand for none.
     pub spanning_tree: Option<u32>,
