@@ -98,7 +98,7 @@ impl ProgramSenders {
         }
     }
 
-    /// Addresses that programs send to and have not joined, rising.
+    /// Addresses that programs send to and have not joined, ascending.
     pub fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
         self.heard.keys().copied()
     }
