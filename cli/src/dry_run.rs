@@ -133,7 +133,7 @@ pub(crate) async fn node(
         return Err(failure.hint("`fabricast node list` shows what there is"));
     }
     let groups = remote.groups(true).await?;
-    let touched = groups.into_iter().filter_map(|group| {
+    let affected = groups.into_iter().filter_map(|group| {
         let ends: Vec<String> = group
             .members
             .iter()
@@ -154,7 +154,7 @@ pub(crate) async fn node(
         let (mgid, members) = (group.mgid, group.member_count);
         (!effect.is_empty()).then_some(AffectedGroup { group: group.name, mgid, members, effect })
     });
-    let groups = touched.collect();
+    let groups = affected.collect();
     print(format, &Impact { dry_run: true, what: format!("{verb} node {node}"), groups })
 }
 
@@ -181,13 +181,13 @@ pub(crate) async fn group(remote: &Remote, name: String, format: Format) -> Resu
 /// No group belongs to the job, or a server that does not answer.
 pub(crate) async fn job(remote: &Remote, job: &str, format: Format) -> Result<(), Failure> {
     let groups = remote.groups(false).await?.into_iter().filter(|group| group.job == job);
-    let touched = groups.map(|group| AffectedGroup {
+    let affected = groups.map(|group| AffectedGroup {
         effect: format!("ends with its {} memberships", group.member_count),
         group: group.name,
         mgid: group.mgid,
         members: group.member_count,
     });
-    let groups: Vec<AffectedGroup> = touched.collect();
+    let groups: Vec<AffectedGroup> = affected.collect();
     if groups.is_empty() {
         return Err(Failure::input(format!("no group belongs to job '{job}'")));
     }
@@ -198,7 +198,7 @@ fn print(format: Format, impact: &Impact) -> Result<(), Failure> {
     output::print(format, impact, |impact| {
         let mut text = format!("would {}; nothing has changed", impact.what);
         if impact.groups.is_empty() {
-            text.push_str("\nno group is touched");
+            text.push_str("\nno group would be affected");
             return text;
         }
         let mut rows = Rows::new(&["GROUP", "MGID", "MEMBERS", "EFFECT"]);
