@@ -17,11 +17,14 @@ use tracing::{debug, warn};
 /// All protocols (`ETH_P_ALL`): only these sockets get what is sent.
 const ALL_PROTOCOLS: u16 = 3;
 /// Bytes of a packet that are kept: a header of IPv4 without options.
-const HEADER: usize = 20;
+const HEADER_BYTES: u32 = 20;
 /// Most packets that are read at a time. Then the filter is set anew.
 const MOST_AT_ONCE: usize = 256;
 /// Size of the socket's buffer in bytes: for some hundred packets.
 const BUFFER: usize = 1 << 18;
+
+/// Header of IPv4 without options.
+type Header = [u8; HEADER_BYTES as usize];
 
 /// Socket with copies of packets that an interface sends.
 #[derive(Debug)]
@@ -72,10 +75,10 @@ impl PacketTap {
     /// Destinations of the packets that have come.
     pub(super) fn take(&mut self) -> Vec<Ipv4Addr> {
         let Some(socket) = &self.socket else { return Vec::new() };
-        let (mut found, mut header) = (Vec::new(), [0; HEADER]);
+        let (mut found, mut header) = (Vec::new(), Header::default());
         while found.len() < MOST_AT_ONCE {
             match socket.try_recv(&mut header) {
-                Ok(HEADER) => found.push(destination(&header)),
+                Ok(length) if length == header.len() => found.push(destination(&header)),
                 Ok(_) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
                 Err(error) => {
@@ -116,7 +119,7 @@ fn attach(socket: &UdpSocket, program: &[Instruction]) -> std::io::Result<()> {
     SockRef::from(socket).attach_filter(&program)
 }
 
-fn destination(header: &[u8; HEADER]) -> Ipv4Addr {
+fn destination(header: &Header) -> Ipv4Addr {
     let [.., a, b, c, d] = *header;
     Ipv4Addr::new(a, b, c, d)
 }
@@ -162,7 +165,7 @@ const IGMP: u32 = 2;
 /// Ends without a copy.
 const PASS_NOTHING: Instruction = Instruction { code: END, skip: [0, 0], value: 0 };
 /// Ends with a copy of the header.
-const PASS_HEADER: Instruction = Instruction { code: END, skip: [0, 0], value: 20 };
+const PASS_HEADER: Instruction = Instruction { code: END, skip: [0, 0], value: HEADER_BYTES };
 
 /// The filter for packets that an interface sends.
 fn program(interface: u32, ranges: &[AddressRange], watched: &Watched) -> Vec<Instruction> {
@@ -302,7 +305,7 @@ mod tests {
 
     #[test]
     fn the_destination_is_read_from_a_header() {
-        let mut header = [0; HEADER];
+        let mut header = Header::default();
         header[16..].copy_from_slice(&[239, 1, 2, 3]);
         assert_eq!(destination(&header), Ipv4Addr::new(239, 1, 2, 3));
     }
