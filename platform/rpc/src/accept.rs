@@ -254,18 +254,16 @@ impl Acceptor {
     /// Passes a connection on, unless its client has too many, or there is no room for it.
     async fn pass_on(&self, known: Known, transport: Transport) {
         let Known { slot, open, client, caller } = known;
-        match self.limiter.permit(slot, client.clone()) {
-            Some(permit) if self.make_room(&open) => {
-                let connection = AcceptedConnection::new(transport, caller, permit, open);
-                // The server is stopping if it does not receive the connection.
-                let _ = self.ready.send(Ok(connection)).await;
-            }
-            Some(_) => {
-                self.limiter.record_full();
-                self.refuse(&client, &FULL);
-            }
-            None => self.refuse(&client, &"its client has as many connections as it may have"),
+        let Some(permit) = self.limiter.permit(slot, client.clone()) else {
+            return self.refuse(&client, &"its client has as many connections as it may have");
+        };
+        if !self.make_room(&open) {
+            self.limiter.record_full();
+            return self.refuse(&client, &FULL);
         }
+        let connection = AcceptedConnection::new(transport, caller, permit, open);
+        // The server is stopping if it does not receive the connection.
+        let _ = self.ready.send(Ok(connection)).await;
     }
 
     fn refuse_from(&self, from: Option<SocketAddr>, error: &dyn std::fmt::Display) {
