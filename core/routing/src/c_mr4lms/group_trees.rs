@@ -22,19 +22,20 @@ pub(super) fn group_trees(
     let existing =
         (0u8..).zip(wanted).filter(|(_, tree)| fabric.missing_link(tree, places).is_none());
     let cut = existing.filter_map(|(half, tree)| {
-        Some(GroupTree { tree: half, ..group_tree(fabric, tree, members)? })
+        Some(GroupTree { tree: half, ..group_tree(fabric, tree, members, &footprint)? })
     });
     cut.collect()
 }
 
 /// Gives the tree over the live members (slots, rising) on a spanning tree.
+///
+/// - `footprint`: that of these members.
 pub(super) fn group_tree(
     fabric: &Fabric,
     tree: &SpanningTree,
     members: &[EndpointSlot],
+    footprint: &Footprint,
 ) -> Option<GroupTree> {
-    let mut footprint = Footprint::default();
-    footprint.trace(fabric, members);
     let mut links = Vec::new();
     let rows = fabric.rows(tree);
     for (level, places) in footprint.places().into_iter().enumerate() {

@@ -63,6 +63,6 @@ impl HomeTrees {
         if lacks_link || !footprint.cut_off.is_empty() {
             return None;
         }
-        Some((tree.color, group_tree(fabric, tree, &members)?))
+        Some((tree.color, group_tree(fabric, tree, &members, &footprint)?))
     }
 }

@@ -294,7 +294,8 @@ impl VirtualGroups {
             let pair = self.roots.trees(fabric.trees(spt), *root);
             let has_links = |tree: &&SpanningTree| fabric.broken_link(tree, places).is_none();
             let tree = pair.iter().find(has_links).expect("one of the trees is live");
-            group_tree(fabric, tree, &group.members).expect("two members or more are live")
+            let tree = group_tree(fabric, tree, &group.members, &footprint);
+            tree.expect("two members or more are live")
         });
         let trees: Vec<GroupTree> = trees.collect();
         let roots: Vec<SwitchId> = trees.iter().map(|tree| tree.root).collect();
