@@ -122,8 +122,8 @@ pub(crate) struct DirectoryCache {
     pub(crate) failed: Vec<FailedElement>,
     /// GNs of the exclusive groups.
     exclusive: BTreeSet<Gn>,
-    /// GNs of the groups with a member that only sends.
-    with_only_senders: BTreeSet<Gn>,
+    /// Number of members that only send, by GN; no group has 0.
+    only_senders: BTreeMap<Gn, usize>,
     /// GNs of the groups with a member at an endpoint.
     gns_by_endpoint: BTreeMap<EndpointId, BTreeSet<Gn>>,
     dirty: BTreeSet<Gn>,
@@ -238,10 +238,11 @@ impl DirectoryCache {
                 let group = self.groups.entry(gn).or_default();
                 let (endpoint, sends_only) = (member.known(), member.sends_only);
                 let before = group.members.insert(pn, member);
-                if sends_only || before.as_ref().is_some_and(|before| before.sends_only) {
-                    self.look_for_only_senders(gn);
+                if sends_only {
+                    *self.only_senders.entry(gn).or_default() += 1;
                 }
                 if let Some(before) = before {
+                    self.forget_only_sender(gn, &before);
                     self.forget_endpoint(gn, &before);
                 }
                 if let Some(endpoint) = endpoint {
@@ -252,10 +253,8 @@ impl DirectoryCache {
             DirectoryChange::Left { gn, pn } => {
                 let group = self.groups.get_mut(&gn);
                 if let Some(before) = group.and_then(|group| group.members.remove(&pn)) {
+                    self.forget_only_sender(gn, &before);
                     self.forget_endpoint(gn, &before);
-                    if before.sends_only {
-                        self.look_for_only_senders(gn);
-                    }
                 }
                 self.dirty.insert(gn);
             }
@@ -295,7 +294,7 @@ impl DirectoryCache {
     /// Removes a group.
     pub(crate) fn remove(&mut self, gn: Gn) {
         self.exclusive.remove(&gn);
-        self.with_only_senders.remove(&gn);
+        self.only_senders.remove(&gn);
         for member in self.groups.remove(&gn).into_iter().flat_map(|group| group.members) {
             self.forget_endpoint(gn, &member.1);
         }
@@ -309,16 +308,19 @@ impl DirectoryCache {
             self.gns_by_endpoint.entry(endpoint).or_default().insert(gn);
         }
         self.exclusive.extend(group.exclusive.then_some(gn));
+        let only_senders = group.members.values().filter(|member| member.sends_only).count();
+        self.only_senders.extend((only_senders > 0).then_some((gn, only_senders)));
         self.groups.insert(gn, group);
-        self.look_for_only_senders(gn);
     }
 
-    fn look_for_only_senders(&mut self, gn: Gn) {
-        let has_one = |group: &CachedGroup| group.members.values().any(|member| member.sends_only);
-        if self.groups.get(&gn).is_some_and(has_one) {
-            self.with_only_senders.insert(gn);
-        } else {
-            self.with_only_senders.remove(&gn);
+    /// Counts a former member of a group out, if it only sent.
+    fn forget_only_sender(&mut self, gn: Gn, member: &CachedMember) {
+        let Some(count) = self.only_senders.get_mut(&gn).filter(|_| member.sends_only) else {
+            return;
+        };
+        *count -= 1;
+        if *count == 0 {
+            self.only_senders.remove(&gn);
         }
     }
 
@@ -345,7 +347,7 @@ impl DirectoryCache {
 
     /// GNs of the groups with a member that only sends, rising.
     pub(crate) fn with_only_senders(&self) -> impl Iterator<Item = Gn> {
-        self.with_only_senders.iter().copied()
+        self.only_senders.keys().copied()
     }
 
     /// Groups with a member at an endpoint: GN and group.
@@ -445,7 +447,8 @@ mod tests {
         let mut directory = DirectoryCache::default();
         let listed =
             |directory: &DirectoryCache| -> Vec<Gn> { directory.with_only_senders().collect() };
-        let joins = [only_sends(1, 0, true), only_sends(1, 1, true), only_sends(2, 0, true)];
+        let mut joins = vec![only_sends(1, 0, true), only_sends(1, 1, true)];
+        joins.extend([only_sends(2, 0, true), only_sends(2, 0, true)]); // one member, told twice
         directory.apply(update(3, [group(1, 3), group(2, 3)].into_iter().chain(joins).collect()));
         assert_eq!(listed(&directory), [Gn(1), Gn(2)]);
         directory.apply(update(4, vec![left(1, 0), only_sends(2, 0, false)]));
