@@ -345,9 +345,9 @@ impl DirectoryCache {
         self.exclusive.iter().copied()
     }
 
-    /// GNs of the groups with a member that only sends, rising.
-    pub(crate) fn with_only_senders(&self) -> impl Iterator<Item = Gn> {
-        self.only_senders.keys().copied()
+    /// True if a group has a member that only sends.
+    pub(crate) fn has_only_senders(&self, gn: Gn) -> bool {
+        self.only_senders.contains_key(&gn)
     }
 
     /// Groups with a member at an endpoint: GN and group.
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_with_a_member_that_only_sends_are_listed() {
+    fn groups_with_a_member_that_only_sends_are_known() {
         let only_sends = |gn, pn, sends_only| {
             let DirectoryChange::Joined { member, .. } = joined(gn, pn, 5) else {
                 panic!("a join")
@@ -445,8 +445,9 @@ mod tests {
             DirectoryChange::Joined { gn: Gn(gn), pn: Pn(pn), member }
         };
         let mut directory = DirectoryCache::default();
-        let listed =
-            |directory: &DirectoryCache| -> Vec<Gn> { directory.with_only_senders().collect() };
+        let listed = |directory: &DirectoryCache| -> Vec<Gn> {
+            [Gn(1), Gn(2)].into_iter().filter(|gn| directory.has_only_senders(*gn)).collect()
+        };
         let mut joins = vec![only_sends(1, 0, true), only_sends(1, 1, true)];
         joins.extend([only_sends(2, 0, true), only_sends(2, 0, true)]); // one member, told twice
         directory.apply(update(3, [group(1, 3), group(2, 3)].into_iter().chain(joins).collect()));

@@ -41,7 +41,7 @@ use crate::planner::explain::ReportedReason;
 use crate::planner::fault_change::FaultChange;
 use crate::planner::planned_groups::PlannedGroups;
 use crate::planner::reach::Reach;
-use crate::planner::withheld::WithheldPorts;
+use crate::planner::withheld::{PlannedRecords, WithheldPorts};
 #[cfg(test)]
 use crate::table_state::TableState;
 use crate::table_state::Tables;
@@ -270,7 +270,8 @@ impl Planner {
         let shared = |plan: &Plan, mgid| plan.group(mgid).map(|group| group.virtual_group);
         // Groups of a virtual group share their trees.
         let mut replaced_by = BTreeMap::new();
-        for mgid in plan.changed_groups(self.image.plan()) {
+        let differing = plan.changed_groups(self.image.plan());
+        for mgid in differing.iter().copied() {
             let Some(gn) = self.planned.gn(mgid) else { continue };
             groups.insert(gn);
             let before = left.remove(&gn).unwrap_or(mgid);
@@ -287,9 +288,12 @@ impl Planner {
         }
         let mut switches = std::mem::take(&mut self.failed_or_back);
         switches.extend(self.image.update(&self.graph, plan));
-        let withheld = WithheldPorts::of(&self.graph, plan, &self.planned, directory);
-        switches.extend(withheld.differing(&self.withheld));
-        self.withheld = withheld;
+        // Members of the records that changed may only send now, though the plan stays.
+        let recorded = changed.iter().filter_map(|gn| Some(directory.groups.get(gn)?.mgid));
+        let differing: BTreeSet<Mgid> = differing.into_iter().chain(recorded).collect();
+        let records =
+            PlannedRecords { graph: &self.graph, plan, planned: &self.planned, directory };
+        switches.extend(self.withheld.update(records, &differing));
         self.walk(&groups);
         PlanChange { switches, groups, replaced }
     }

@@ -6,63 +6,145 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fabricast_groups::ids::Gn;
 use fabricast_routing::{Plan, VirtualGroupId};
 use fabricast_topology::{EndpointId, Graph, Mgid, Peer, PortId, PortSet, SwitchId, TableEntry};
 
 use crate::directory_cache::{CachedGroup, DirectoryCache};
 use crate::planner::planned_groups::PlannedGroups;
 
-/// Output ports that the rows of a plan have, and the switches do not get, by switch and color.
-#[derive(Debug, Default)]
-pub(super) struct WithheldPorts(BTreeMap<(SwitchId, u16), PortSet>);
+/// A switch, and a color of its table.
+type Place = (SwitchId, u16);
+
+/// Output ports that the rows of a plan have, and the switches do not get.
+///
+/// They are kept by virtual group, so that a change of the plan costs no more than it concerns.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct WithheldPorts {
+    /// The virtual groups that have a member that only sends.
+    virtual_groups: BTreeMap<VirtualGroupId, Withheld>,
+    /// Virtual group of each group in these.
+    ids: BTreeMap<Mgid, VirtualGroupId>,
+    /// Those that have ports at a place.
+    at: BTreeMap<Place, BTreeSet<VirtualGroupId>>,
+}
+
+/// Ports of one virtual group.
+#[derive(Debug, PartialEq, Eq)]
+struct Withheld {
+    groups: Vec<Mgid>,
+    ports: BTreeMap<Place, PortSet>,
+}
+
+/// A plan, and the records that it was made of.
+#[derive(Clone, Copy)]
+pub(super) struct PlannedRecords<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) plan: &'a Plan,
+    pub(super) planned: &'a PlannedGroups,
+    pub(super) directory: &'a DirectoryCache,
+}
 
 impl WithheldPorts {
-    /// Finds the ports of a plan.
+    /// Finds the ports of a new plan. Returns the switches that have other ports than before.
     ///
-    /// Cost: the members and trees of the virtual groups that have a member that only sends.
-    pub(super) fn of(
-        graph: &Graph,
-        plan: &Plan,
-        planned: &PlannedGroups,
-        directory: &DirectoryCache,
-    ) -> Self {
-        let groups = directory.with_only_senders();
-        let groups = groups.filter_map(|gn| plan.virtual_group_of(planned.mgid(gn)?));
-        let shared: BTreeMap<VirtualGroupId, &[Mgid]> =
-            groups.map(|shared| (shared.id, shared.groups)).collect();
-        let mut withheld = Self::default();
-        for mgids in shared.into_values() {
-            let groups = mgids.iter().filter_map(|mgid| directory.groups.get(&planned.gn(*mgid)?));
-            let silent: Vec<PortId> = only_senders(groups)
-                .into_iter()
-                .filter_map(|endpoint| graph.attachment(endpoint))
-                .collect();
-            let trees = mgids.first().map(|mgid| plan.virtual_group_trees(*mgid));
-            for tree in trees.into_iter().flatten() {
-                for port in without_receivers(graph, tree.ports, &silent) {
-                    let key = (graph.switch_of(port), tree.color);
-                    withheld.0.entry(key).or_default().insert(graph.port_number(port));
-                }
-            }
-        }
-        withheld
+    /// - `changed`: MGIDs of all groups whose records, virtual groups or trees have changed since
+    ///   the last call, and of those that are gone.
+    /// - Cost: the members and trees of their virtual groups, of those that have a member that only
+    ///   sends.
+    pub(super) fn update(
+        &mut self,
+        records: PlannedRecords<'_>,
+        changed: &BTreeSet<Mgid>,
+    ) -> BTreeSet<SwitchId> {
+        let known = changed.iter().filter_map(|mgid| self.ids.get(mgid).copied());
+        let mut stale: BTreeSet<VirtualGroupId> = known.collect();
+        let before = stale.iter().filter_map(|id| self.virtual_groups.get(id));
+        let groups = before.flat_map(|one| &one.groups);
+        let groups = groups.chain(changed.iter().filter(|mgid| records.has_only_senders(**mgid)));
+        let id = |mgid: &Mgid| Some(records.plan.group(*mgid)?.virtual_group);
+        let due: BTreeSet<VirtualGroupId> = groups.filter_map(id).collect();
+        let found: BTreeMap<VirtualGroupId, Withheld> =
+            due.iter().filter_map(|id| Some((*id, records.withheld(*id)?))).collect();
+        stale.extend(due);
+        let before = stale.iter().filter_map(|id| self.virtual_groups.get(id));
+        let places = before.chain(found.values()).flat_map(|one| one.ports.keys().copied());
+        let before: BTreeMap<Place, PortSet> =
+            places.map(|place| (place, self.ports(place))).collect();
+        stale.into_iter().for_each(|id| self.remove(id));
+        found.into_iter().for_each(|(id, one)| self.insert(id, one));
+        let differing = before.into_iter().filter(|(place, ports)| self.ports(*place) != *ports);
+        differing.map(|((switch, _), _)| switch).collect()
     }
 
     /// Takes the ports out of a row; `None` if no other is left.
     pub(super) fn reduce(&self, row: TableEntry) -> Option<TableEntry> {
-        let Some(ports) = self.0.get(&(row.switch, row.color)) else { return Some(row) };
-        let out = row.out.difference(*ports);
+        let ports = self.ports((row.switch, row.color));
+        if ports.is_empty() {
+            return Some(row);
+        }
+        let out = row.out.difference(ports);
         (!out.is_empty()).then_some(TableEntry { out, ..row })
     }
 
-    /// Lists the switches that have other ports in another plan.
-    pub(super) fn differing(&self, other: &Self) -> BTreeSet<SwitchId> {
-        let mut switches = BTreeSet::new();
-        for (one, other) in [(self, other), (other, self)] {
-            let differs = one.0.iter().filter(|(key, ports)| other.0.get(*key) != Some(*ports));
-            switches.extend(differs.map(|((switch, _), _)| *switch));
+    /// The ports of all virtual groups at a place.
+    fn ports(&self, place: Place) -> PortSet {
+        let ids = self.at.get(&place).into_iter().flatten();
+        let ports = ids.filter_map(|id| self.virtual_groups.get(id)?.ports.get(&place));
+        ports.fold(PortSet::EMPTY, |all, ports| all.union(*ports))
+    }
+
+    fn insert(&mut self, id: VirtualGroupId, one: Withheld) {
+        self.ids.extend(one.groups.iter().map(|mgid| (*mgid, id)));
+        for place in one.ports.keys() {
+            self.at.entry(*place).or_default().insert(id);
         }
-        switches
+        self.virtual_groups.insert(id, one);
+    }
+
+    fn remove(&mut self, id: VirtualGroupId) {
+        let Some(Withheld { groups, ports }) = self.virtual_groups.remove(&id) else { return };
+        for mgid in groups {
+            self.ids.remove(&mgid);
+        }
+        for place in ports.into_keys() {
+            if let Some(ids) = self.at.get_mut(&place) {
+                ids.remove(&id);
+                if ids.is_empty() {
+                    self.at.remove(&place);
+                }
+            }
+        }
+    }
+}
+
+impl PlannedRecords<'_> {
+    fn has_only_senders(&self, mgid: Mgid) -> bool {
+        self.planned.gn(mgid).is_some_and(|gn| self.directory.has_only_senders(gn))
+    }
+
+    /// Finds the ports of a virtual group; `None` if all of its members receive.
+    fn withheld(&self, id: VirtualGroupId) -> Option<Withheld> {
+        let Self { graph, plan, planned, directory } = *self;
+        let first = Mgid(id.0); // a virtual group is named after its first group
+        let mgids = plan.virtual_group_of(first)?.groups;
+        if !mgids.iter().any(|mgid| self.has_only_senders(*mgid)) {
+            return None;
+        }
+        let gns: Vec<Gn> = mgids.iter().filter_map(|mgid| planned.gn(*mgid)).collect();
+        let groups = gns.iter().filter_map(|gn| directory.groups.get(gn));
+        let silent: Vec<PortId> = only_senders(groups)
+            .into_iter()
+            .filter_map(|endpoint| graph.attachment(endpoint))
+            .collect();
+        let mut ports: BTreeMap<Place, PortSet> = BTreeMap::new();
+        for tree in plan.virtual_group_trees(first) {
+            for port in without_receivers(graph, tree.ports, &silent) {
+                let place = (graph.switch_of(port), tree.color);
+                ports.entry(place).or_default().insert(graph.port_number(port));
+            }
+        }
+        Some(Withheld { groups: mgids.to_vec(), ports })
     }
 }
 
@@ -114,7 +196,7 @@ fn without_receivers(graph: &Graph, ports: &[PortId], silent: &[PortId]) -> BTre
 mod tests {
     use std::sync::Arc;
 
-    use fabricast_groups::ids::{Gn, Pn, Revision};
+    use fabricast_groups::ids::{Pn, Revision};
     use fabricast_routing::verify::{self, Options, Senders};
     use fabricast_routing::{EngineKind, EngineOptions};
     use fabricast_topology::TableKind;
@@ -122,7 +204,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::directory_cache::{CachedMember, RecordedEndpoint};
+    use crate::directory_cache::{CachedMember, FailedElement, RecordedEndpoint};
     use crate::planner::Planner;
     use crate::planner::tests::endpoints_are_in_order;
 
@@ -132,10 +214,63 @@ mod tests {
     /// An endpoint and whether its member only sends.
     type Member = (u32, bool);
 
+    /// Engines, and whether groups have two trees; they merge groups in different ways.
+    const ENGINES: [(EngineKind, bool); 6] = [
+        (EngineKind::CMr4lmsFixed, false),
+        (EngineKind::CMr4lmsFixed, true),
+        (EngineKind::CMr4lmsDynamic, false),
+        (EngineKind::CMr4lmsHybrid, false),
+        (EngineKind::Mr4lms, false),
+        (EngineKind::MinHopMc, false),
+    ];
+
     fn planner(options: EngineOptions) -> Planner {
+        planner_of(EngineKind::CMr4lmsFixed, options)
+    }
+
+    fn planner_of(kind: EngineKind, options: EngineOptions) -> Planner {
         let graph = Arc::new(TopologySpec::parse(FABRIC).unwrap().generate().unwrap());
         endpoints_are_in_order(&graph);
-        Planner::new(&graph, EngineKind::CMr4lmsFixed, options).unwrap()
+        Planner::new(&graph, kind, options).unwrap()
+    }
+
+    /// A change of one group.
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// The group is new or another one; if it has `moved`, it has another MGID.
+        Put {
+            moved: bool,
+            exclusive: bool,
+            members: Vec<Member>,
+        },
+        /// Members that received only send now, and the others receive.
+        Invert,
+        Delete,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let members = prop::collection::vec((0..8u32, any::<bool>()), 0..6);
+        let put = (prop::bool::weighted(0.2), prop::bool::weighted(0.2), members);
+        let put =
+            put.prop_map(|(moved, exclusive, members)| Step::Put { moved, exclusive, members });
+        prop_oneof![5 => put, 2 => Just(Step::Invert), 1 => Just(Step::Delete)]
+    }
+
+    fn invert(directory: &mut DirectoryCache, gn: Gn) {
+        let Some(mut group) = directory.groups.get(&gn).cloned() else { return };
+        group.members.values_mut().for_each(|member| member.sends_only ^= true);
+        directory.put(gn, group);
+    }
+
+    /// The ports of the present plan, found anew.
+    fn found_at_once(planner: &Planner, directory: &DirectoryCache) -> WithheldPorts {
+        let plan = planner.engine.plan();
+        let planned = &planner.planned;
+        let records = PlannedRecords { graph: &planner.graph, plan, planned, directory };
+        let all: BTreeSet<Mgid> = plan.groups().map(|group| group.mgid).collect();
+        let mut found = WithheldPorts::default();
+        found.update(records, &all);
+        found
     }
 
     fn group(mgid: u32, members: &[Member]) -> CachedGroup {
@@ -233,6 +368,36 @@ mod tests {
                     rows.into_iter().filter(is_left).collect()
                 };
                 prop_assert_eq!(stays(before), stays(rows(&planner)));
+            }
+        }
+
+        /// Groups come, change, move and go, and links fail; each plan looks at what changed.
+        #[test]
+        fn ports_found_change_by_change_are_those_found_at_once(
+            (kind, fault_tolerant) in prop::sample::select(ENGINES.to_vec()),
+            steps in prop::collection::vec((0..6u32, step(), prop::option::of(0..32usize)), 1..16),
+        ) {
+            // With two colors there are four spanning trees, or two pairs.
+            let options = EngineOptions::new(2, TableKind::PerPort);
+            let mut planner = planner_of(kind, EngineOptions { fault_tolerant, ..options });
+            let mut directory = DirectoryCache::default();
+            let is_inner = |port: &PortId| matches!(planner.graph.peer(*port), Peer::Switch(_));
+            let ports = planner.graph.switches().flat_map(|switch| planner.graph.ports(switch));
+            let links: Vec<PortId> = ports.filter(is_inner).collect();
+            for (number, step, failed) in steps {
+                let gn = Gn(u64::from(number) + 1);
+                match step {
+                    Step::Put { moved, exclusive, members } => {
+                        let mgid = 4 * number + u32::from(moved);
+                        directory.put(gn, CachedGroup { exclusive, ..group(mgid, &members) });
+                    }
+                    Step::Invert => invert(&mut directory, gn),
+                    Step::Delete => directory.remove(gn),
+                }
+                let failed = failed.map(|at| FailedElement::Link(links[at % links.len()]));
+                planner.set_failed(failed.as_slice());
+                planner.plan(&directory, &[gn]);
+                prop_assert_eq!(&planner.withheld, &found_at_once(&planner, &directory));
             }
         }
     }
