@@ -154,10 +154,15 @@ impl Pieces {
         true
     }
 
-    /// The bytes of all pieces that are held.
-    pub(super) fn content(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.bytes);
-        self.held.iter().flatten().for_each(|piece| bytes.extend_from_slice(&piece.payload));
+    /// The bytes of all pieces that are held, which may be many: they are copied once.
+    pub(super) fn content(&self) -> Arc<[u8]> {
+        let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, self.bytes).collect();
+        let mut rest = Arc::get_mut(&mut bytes).expect("nobody else has them yet");
+        for piece in self.held.iter().flatten() {
+            let (place, behind) = rest.split_at_mut(piece.payload.len());
+            place.copy_from_slice(&piece.payload);
+            rest = behind;
+        }
         bytes
     }
 
@@ -209,6 +214,14 @@ mod tests {
         assert_eq!(pieces(&[0, 3, 4, 7]).gaps(1..9), [1..3, 5..7, 8..9]);
         assert_eq!(pieces(&[0, 1]).gaps(2..u32::MAX).first(), Some(&(2..10)));
         assert_eq!(pieces(&[2, 3]).gaps(2..4), Vec::<Range<u32>>::new());
+    }
+
+    #[test]
+    fn the_content_is_that_of_all_pieces_in_their_order() {
+        let content = [1, 2, 3, 4, 5, 6, 7];
+        let of = Announcement { pieces: 3, ..pieces(&[]).of };
+        assert_eq!(*Pieces::all(Moment(0), of, &content, 3).content(), content);
+        assert!(pieces(&[]).content().is_empty());
     }
 
     #[test]

@@ -448,7 +448,7 @@ impl MemberEndpoint {
             pieces.decided = decided;
             return;
         }
-        pieces.payload = Some(payload.into());
+        pieces.payload = Some(payload);
         if let Some((round, outcome)) = decided {
             self.handle_outcome(now, None, round, &outcome);
         }
