@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use fabricast_proto::v1;
+use fabricast_rpc::write_whole;
 use fabricast_tic::StoreLocation;
 use fabricast_tic::backup::{self, Summary};
 use serde::Serialize;
@@ -190,10 +191,8 @@ fn write_metrics(file: &Path) -> Result<(), Failure> {
     let name = "fabricast_store_export_timestamp_seconds";
     let help = "When the records were last copied to a file, as Unix time";
     let text = format!("# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {now}\n");
-    // The collector reads only names that end with .prom.
-    let unfinished = file.with_added_extension("unfinished");
-    std::fs::write(&unfinished, text).with_context(|| named(&unfinished))?;
-    Ok(std::fs::rename(&unfinished, file).with_context(|| named(file))?)
+    // The collector reads names that end with .prom, so it skips the unfinished file.
+    Ok(write_whole(file, &text, 0o666).with_context(|| named(file))?)
 }
 
 /// Opens a file, whose bytes a bar counts.

@@ -1,8 +1,7 @@
 //! Files with certificates, which are read again when they change.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -18,6 +17,7 @@ use tracing::{info, warn};
 
 use crate::authority::{Authority, Credentials};
 use crate::identity::{NamelessError, certificate_expiry};
+use crate::whole_file::write_whole;
 
 /// Least interval between two checks of the files. It is shorter than that between two looks at a
 /// connection, each of which is to find one due: a check begins a little after it was asked for.
@@ -67,23 +67,6 @@ impl CertificateFiles {
         write_whole(&self.certificate, &own.certificate, 0o644)?;
         write_whole(&self.authority, &trusted.credentials().certificate, 0o644)
     }
-}
-
-/// Writes a file as a whole: whoever reads it finds the old or the new text.
-///
-/// - `mode`: permissions of the file.
-///
-/// # Errors
-///
-/// The file cannot be written.
-pub fn write_whole(path: &Path, text: &str, mode: u32) -> io::Result<()> {
-    let fresh = path.with_added_extension("unfinished");
-    // One that an earlier run has left would keep its mode.
-    let _ = fs::remove_file(&fresh);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&fresh)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&fresh, path)
 }
 
 /// Reason why certificates cannot be used.

@@ -54,13 +54,14 @@ mod socket;
 mod switch_tls;
 mod topology;
 mod unreadable_requests;
+mod whole_file;
 
 pub use access::{Access, Bound, access_table};
 pub use authority::{Authority, AuthorityError, Credentials};
 pub use browser_tls::BrowserTls;
 pub use call_cost::{CallCost, Turn, measured};
 pub use call_memory::CallMemory;
-pub use certificates::{CertificateFiles, SecurityError, write_whole};
+pub use certificates::{CertificateFiles, SecurityError};
 pub use channel::Channel;
 pub use client::{Backoff, Peer, PeerError, is_of_this_machine, request_id};
 pub use external_tls::{ExternalTls, MonitoredStream};
@@ -84,3 +85,4 @@ pub use server::{
 };
 pub use socket::{BoundSocket, SocketError};
 pub use switch_tls::{SwitchStream, SwitchTls};
+pub use whole_file::write_whole;
