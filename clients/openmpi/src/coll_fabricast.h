@@ -176,6 +176,45 @@ typedef struct module {
 } module_t;
 OBJ_CLASS_DECLARATION(module_t);
 
+/* The exchange between the ranks of a host. */
+typedef struct exchange {
+    size_t up;          /* bytes that each rank brings to the leader */
+    size_t down;        /* bytes that the leader hands to each of the others */
+    size_t brought;     /* bytes of a rank that have come so far */
+    size_t handed;      /* bytes that were handed on so far */
+    int giver;          /* place of the rank whose bytes the leader takes */
+    int end_of_givers;  /* place after that of the last one */
+    char *more;         /* the leader's memory for what another rank adds to a reduction */
+    char *block;        /* contributions of the host to an all-gather */
+    char *blocks;       /* those of all hosts */
+    size_t each;        /* bytes of a rank in them */
+} exchange_t;
+
+/* The work of the group of the leaders. */
+typedef struct combining {
+    uint32_t root;
+    fabricast_reduction reduction;
+    fabricast_type type;
+    size_t length;      /* bytes of a contribution */
+    size_t number;      /* bytes of a number of a reduction */
+    size_t most;        /* bytes of a part */
+    size_t started;     /* bytes of parts that were started */
+    size_t ended;       /* of those that have ended */
+    int is_combined;    /* the group has done its part */
+    datatype_t *pairs;  /* type of pairs that are carried as numbers, or NULL */
+    char *numbers_from; /* these numbers */
+    char *numbers_to;
+} combining_t;
+
+/* Elements of a reduction, or of the buffer where a packed result is unpacked to. */
+typedef struct elements {
+    operator_t *operator;
+    size_t count;
+    datatype_t *datatype;
+    void *buffer;       /* NULL: nothing is unpacked */
+    size_t packed;      /* bytes of the packed result */
+} elements_t;
+
 /* Operations that were called and have not ended yet. The first field is MPI's request. */
 struct operation {
     ompi_coll_base_nbc_request_t request;
@@ -190,39 +229,9 @@ struct operation {
     int is_blocking;
     int has_ended;
     int result;         /* code of MPI */
-
-    /* Between the ranks of a host. */
-    size_t up;          /* bytes that each rank brings to the leader */
-    size_t down;        /* bytes that the leader hands to each of the others */
-    size_t brought;     /* bytes of a rank that have come so far */
-    size_t handed;      /* bytes that were handed on so far */
-    int giver;          /* place of the rank whose bytes the leader takes */
-    int end_of_givers;  /* place after that of the last one */
-    char *more;         /* the leader's memory for what another rank adds to a reduction */
-    char *block;        /* contributions of the host to an all-gather */
-    char *blocks;       /* those of all hosts */
-    size_t each;        /* bytes of a rank in them */
-
-    /* In the group. */
-    uint32_t root;
-    fabricast_reduction reduction;
-    fabricast_type type;
-    size_t length;      /* bytes of a contribution */
-    size_t number;      /* bytes of a number of a reduction */
-    size_t most;        /* bytes of a part */
-    size_t started;     /* bytes of parts that were started */
-    size_t ended;       /* of those that have ended */
-    int is_combined;    /* the group has done its part */
-    datatype_t *pairs;  /* type of pairs that are carried as numbers, or NULL */
-    char *numbers_from; /* these numbers */
-    char *numbers_to;
-
-    /* Elements of a reduction, or of the buffer where a packed result is unpacked to. */
-    operator_t *operator;
-    size_t count;
-    datatype_t *datatype;
-    void *buffer;       /* NULL: nothing is unpacked */
-    size_t packed;      /* bytes of the packed result */
+    exchange_t exchange;
+    combining_t combining;
+    elements_t elements;
 };
 OBJ_CLASS_DECLARATION(operation_t);
 

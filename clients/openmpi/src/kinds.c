@@ -114,10 +114,10 @@ static void exchange(const module_t *module, operation_t *operation, size_t up, 
 {
     if (module->host.size == 1)
         return;
-    operation->up = up;
-    operation->down = down;
-    operation->giver = 1;
-    operation->end_of_givers = module->host.size;
+    operation->exchange.up = up;
+    operation->exchange.down = down;
+    operation->exchange.giver = 1;
+    operation->exchange.end_of_givers = module->host.size;
 }
 
 operation_t *make_barrier(const module_t *module)
@@ -137,16 +137,16 @@ static int prepare_leader(const module_t *module, operation_t *operation)
 {
     if (module->host.size == 1 || module->host.place > 0)
         return MPI_SUCCESS;
-    operation->packed_from = malloc(operation->up);
-    operation->more = malloc(operation->up);
-    if (operation->to == NULL && operation->down > 0) {
-        operation->packed_to = malloc(operation->down);
+    operation->packed_from = malloc(operation->exchange.up);
+    operation->exchange.more = malloc(operation->exchange.up);
+    if (operation->to == NULL && operation->exchange.down > 0) {
+        operation->packed_to = malloc(operation->exchange.down);
         operation->to = operation->packed_to;
     }
-    if (operation->packed_from == NULL || operation->more == NULL ||
-        (operation->to == NULL && operation->down > 0))
+    if (operation->packed_from == NULL || operation->exchange.more == NULL ||
+        (operation->to == NULL && operation->exchange.down > 0))
         return MPI_ERR_NO_MEM;
-    memcpy(operation->packed_from, operation->from, operation->up);
+    memcpy(operation->packed_from, operation->from, operation->exchange.up);
     operation->from = operation->packed_from;
     return MPI_SUCCESS;
 }
@@ -154,17 +154,17 @@ static int prepare_leader(const module_t *module, operation_t *operation)
 /* Finds the numbers of a reduction and what is done with them; returns the bytes of them all. */
 static size_t describe_reduction(operation_t *operation, const reduction_t *it)
 {
-    operation->operator = it->operator;
-    operation->datatype = it->datatype;
-    operation->count = it->count;
-    operation->number = it->datatype->super.size;
-    if (find_pair(it->datatype, &operation->type, &operation->number)) {
-        operation->pairs = it->datatype;
-        find_reduction_of_pairs(it->operator, &operation->reduction);
-        return 2 * operation->number * it->count;
+    operation->elements.operator = it->operator;
+    operation->elements.datatype = it->datatype;
+    operation->elements.count = it->count;
+    operation->combining.number = it->datatype->super.size;
+    if (find_pair(it->datatype, &operation->combining.type, &operation->combining.number)) {
+        operation->combining.pairs = it->datatype;
+        find_reduction_of_pairs(it->operator, &operation->combining.reduction);
+        return 2 * operation->combining.number * it->count;
     }
-    find_type(it->datatype, &operation->type);
-    find_reduction(it->operator, operation->type, &operation->reduction);
+    find_type(it->datatype, &operation->combining.type);
+    find_reduction(it->operator, operation->combining.type, &operation->combining.reduction);
     return bytes_of(it->count, it->datatype);
 }
 
@@ -179,13 +179,13 @@ operation_t *make_reduction(const module_t *module, const reduction_t *it)
     if (operation == NULL)
         return NULL;
     span = opal_datatype_span(&it->datatype->super, it->count, &gap);
-    operation->length = describe_reduction(operation, it);
-    if (is_float(operation->type))
-        operation->most = share(module);
+    operation->combining.length = describe_reduction(operation, it);
+    if (is_float(operation->combining.type))
+        operation->combining.most = share(module);
     if (!is_for_all) {
         const int host = module->host_of[it->root];
 
-        operation->root = module->members[host];
+        operation->combining.root = module->members[host];
         is_below = host == module->host_of[module->rank] && module->place_of[it->root] > 0;
     }
     operation->from = it->from == MPI_IN_PLACE ? it->to : it->from;
@@ -206,13 +206,13 @@ operation_t *make_bcast(const module_t *module, buffer_t buffer, int root)
 
     if (operation == NULL)
         return NULL;
-    operation->root = module->members[module->host_of[root]];
+    operation->combining.root = module->members[module->host_of[root]];
     if (module->host.size > 1)
-        operation->down = bytes;
+        operation->exchange.down = bytes;
     if (is_here && place > 0 && (is_root || is_leader)) {
-        operation->up = bytes;
-        operation->giver = place;
-        operation->end_of_givers = place + 1;
+        operation->exchange.up = bytes;
+        operation->exchange.giver = place;
+        operation->exchange.end_of_givers = place + 1;
     }
     if (!is_root) {
         operation->result = put_to(operation, buffer, bytes);
@@ -227,16 +227,16 @@ operation_t *make_bcast(const module_t *module, buffer_t buffer, int root)
 /* Lets the leader of a host give one block for all its ranks, of the same length at all hosts. */
 static int make_blocks(const module_t *module, operation_t *operation)
 {
-    const size_t each = operation->length;
+    const size_t each = operation->combining.length;
 
-    operation->each = each;
-    operation->length = each * module->most_at_host;
-    operation->block = calloc(module->most_at_host, each);
-    operation->blocks = malloc(operation->length * module->host_count);
-    if (operation->block == NULL || operation->blocks == NULL)
+    operation->exchange.each = each;
+    operation->combining.length = each * module->most_at_host;
+    operation->exchange.block = calloc(module->most_at_host, each);
+    operation->exchange.blocks = malloc(operation->combining.length * module->host_count);
+    if (operation->exchange.block == NULL || operation->exchange.blocks == NULL)
         return MPI_ERR_NO_MEM;
-    memcpy(operation->block, operation->from, each);
-    operation->from = operation->block;
+    memcpy(operation->exchange.block, operation->from, each);
+    operation->from = operation->exchange.block;
     return MPI_SUCCESS;
 }
 
@@ -250,7 +250,7 @@ operation_t *make_allgather(const module_t *module, const gathering_t *it)
 
     if (operation == NULL)
         return NULL;
-    operation->most = share(module);
+    operation->combining.most = share(module);
     exchange(module, operation, bytes, bytes * module->size);
     if (it->from == MPI_IN_PLACE) {
         ompi_datatype_type_extent(it->to_datatype, &extent);

@@ -49,11 +49,11 @@ static void destruct(operation_t *operation)
 {
     free(operation->packed_from);
     free(operation->packed_to);
-    free(operation->more);
-    free(operation->block);
-    free(operation->blocks);
-    free(operation->numbers_from);
-    free(operation->numbers_to);
+    free(operation->exchange.more);
+    free(operation->exchange.block);
+    free(operation->exchange.blocks);
+    free(operation->combining.numbers_from);
+    free(operation->combining.numbers_to);
 }
 
 OBJ_CLASS_INSTANCE(operation_t, ompi_coll_base_nbc_request_t, construct, destruct);
@@ -65,9 +65,9 @@ operation_t *new_operation(kind_t kind, size_t length)
     if (operation == NULL)
         return NULL;
     operation->kind = kind;
-    operation->length = length;
+    operation->combining.length = length;
     /* The library continues a broadcast of a full segment with another one, which may be empty. */
-    operation->most = kind == BCAST ? FABRICAST_PAYLOAD_MAX - 8 : FABRICAST_PAYLOAD_MAX;
+    operation->combining.most = kind == BCAST ? FABRICAST_PAYLOAD_MAX - 8 : FABRICAST_PAYLOAD_MAX;
     return operation;
 }
 
@@ -121,11 +121,11 @@ int take_from(operation_t *operation, buffer_t buffer)
         operation->from = first_byte(buffer);
         return MPI_SUCCESS;
     }
-    operation->packed_from = malloc(operation->length);
+    operation->packed_from = malloc(operation->combining.length);
     if (operation->packed_from == NULL)
         return MPI_ERR_NO_MEM;
     operation->from = operation->packed_from;
-    return convert(buffer, operation->packed_from, operation->length, 0);
+    return convert(buffer, operation->packed_from, operation->combining.length, 0);
 }
 
 int put_to(operation_t *operation, buffer_t buffer, size_t length)
@@ -138,10 +138,10 @@ int put_to(operation_t *operation, buffer_t buffer, size_t length)
     if (operation->packed_to == NULL)
         return MPI_ERR_NO_MEM;
     operation->to = operation->packed_to;
-    operation->buffer = buffer.start;
-    operation->count = buffer.count;
-    operation->datatype = buffer.datatype;
-    operation->packed = length;
+    operation->elements.buffer = buffer.start;
+    operation->elements.count = buffer.count;
+    operation->elements.datatype = buffer.datatype;
+    operation->elements.packed = length;
     return MPI_SUCCESS;
 }
 
@@ -152,10 +152,10 @@ static char *memory_for_giver(operation_t *it)
 {
     switch (it->kind) {
     case ALLGATHER:
-        return it->block + (size_t)it->giver * it->each;
+        return it->exchange.block + (size_t)it->exchange.giver * it->exchange.each;
     case ALLREDUCE:
     case REDUCE:
-        return it->more;
+        return it->exchange.more;
     case BARRIER:
     case BCAST:
     case KINDS:
@@ -167,18 +167,22 @@ static char *memory_for_giver(operation_t *it)
 /* Takes what the other ranks of the host bring, at their leader. Returns 1 once all is there. */
 static int take_others(module_t *module, operation_t *it, int *moved)
 {
-    while (it->giver < it->end_of_givers) {
-        const size_t bytes = read_up(&module->host, it->giver, memory_for_giver(it) + it->brought,
-                                     it->up - it->brought);
+    exchange_t *exchange = &it->exchange;
+
+    while (exchange->giver < exchange->end_of_givers) {
+        char *to = memory_for_giver(it) + exchange->brought;
+        const size_t left = exchange->up - exchange->brought;
+        const size_t bytes = read_up(&module->host, exchange->giver, to, left);
 
         *moved |= bytes > 0;
-        it->brought += bytes;
-        if (it->brought < it->up)
+        exchange->brought += bytes;
+        if (exchange->brought < exchange->up)
             return 0;
-        if (it->more != NULL)
-            ompi_op_reduce(it->operator, it->more, it->packed_from, it->count, it->datatype);
-        it->giver++;
-        it->brought = 0;
+        if (exchange->more != NULL)
+            ompi_op_reduce(it->elements.operator, exchange->more, it->packed_from,
+                           it->elements.count, it->elements.datatype);
+        exchange->giver++;
+        exchange->brought = 0;
     }
     return 1;
 }
@@ -186,25 +190,29 @@ static int take_others(module_t *module, operation_t *it, int *moved)
 /* Brings what this rank contributes to its leader. Returns 1 once all is there. */
 static int bring_own(module_t *module, operation_t *it, int *moved)
 {
+    exchange_t *exchange = &it->exchange;
     size_t bytes = 0;
 
-    if (it->brought < it->up)
-        bytes = write_up(&module->host, it->from + it->brought, it->up - it->brought);
+    if (exchange->brought < exchange->up)
+        bytes = write_up(&module->host, it->from + exchange->brought,
+                         exchange->up - exchange->brought);
     *moved |= bytes > 0;
-    it->brought += bytes;
-    return it->brought == it->up;
+    exchange->brought += bytes;
+    return exchange->brought == exchange->up;
 }
 
 /* Lets the group carry pairs as numbers. */
 static fabricast_code number_pairs(operation_t *it)
 {
-    if (it->pairs == NULL)
+    combining_t *combining = &it->combining;
+
+    if (combining->pairs == NULL)
         return FABRICAST_OK;
-    it->numbers_from = malloc(it->length);
-    it->numbers_to = it->to == NULL ? NULL : malloc(it->length);
-    if (it->numbers_from == NULL || (it->to != NULL && it->numbers_to == NULL))
+    combining->numbers_from = malloc(combining->length);
+    combining->numbers_to = it->to == NULL ? NULL : malloc(combining->length);
+    if (combining->numbers_from == NULL || (it->to != NULL && combining->numbers_to == NULL))
         return FABRICAST_SYSTEM;
-    numbers_of_pairs(it->pairs, it->from, it->numbers_from, it->count);
+    numbers_of_pairs(combining->pairs, it->from, combining->numbers_from, it->elements.count);
     return FABRICAST_OK;
 }
 
@@ -235,23 +243,24 @@ static int bring(module_t *module, fabricast_code *code)
 /* Memory for the contributions of all hosts to an all-gather. */
 static char *blocks_of(const operation_t *it)
 {
-    return it->blocks == NULL ? it->to : it->blocks;
+    return it->exchange.blocks == NULL ? it->to : it->exchange.blocks;
 }
 
 /* Starts the next part of an operation. */
 static fabricast_code start_part(module_t *module, operation_t *it, part_t *part)
 {
-    const size_t at = it->started, left = it->length - at;
-    const size_t bytes = left < it->most ? left : it->most;
-    const char *from = it->numbers_from == NULL ? it->from : it->numbers_from;
-    char *result = it->numbers_to == NULL ? it->to : it->numbers_to;
+    combining_t *combining = &it->combining;
+    const size_t at = combining->started, left = combining->length - at;
+    const size_t bytes = left < combining->most ? left : combining->most;
+    const char *from = combining->numbers_from == NULL ? it->from : combining->numbers_from;
+    char *result = combining->numbers_to == NULL ? it->to : combining->numbers_to;
     char *to = result == NULL ? NULL : result + at;
     fabricast_code code = FABRICAST_INTERNAL;
 
     *part = (part_t){.operation = it, .offset = at, .length = bytes};
     switch (it->kind) {
     case ALLGATHER:
-        if (bytes == it->length && module->is_in_order)
+        if (bytes == combining->length && module->is_in_order)
             to = blocks_of(it);
         else
             to = part->gathered = malloc(bytes * module->host_count);
@@ -261,18 +270,20 @@ static fabricast_code start_part(module_t *module, operation_t *it, part_t *part
                                           module->host_count, NULL, &part->request);
         break;
     case ALLREDUCE:
-        code = fabricast_start_all_reduce(module->group, it->reduction, it->type, from + at, to,
-                                          bytes / it->number, &part->request);
+        code = fabricast_start_all_reduce(module->group, combining->reduction, combining->type,
+                                          from + at, to, bytes / combining->number,
+                                          &part->request);
         break;
     case BARRIER:
         code = fabricast_start_barrier(module->group, &part->request);
         break;
     case BCAST:
-        code = fabricast_start_broadcast(module->group, it->root, to, bytes, &part->request);
+        code = fabricast_start_broadcast(module->group, combining->root, to, bytes, &part->request);
         break;
     case REDUCE:
-        code = fabricast_start_reduce(module->group, it->root, it->reduction, it->type, from + at,
-                                      to, bytes / it->number, &part->request);
+        code = fabricast_start_reduce(module->group, combining->root, combining->reduction,
+                                      combining->type, from + at, to, bytes / combining->number,
+                                      &part->request);
         break;
     case KINDS:
         break;
@@ -286,7 +297,7 @@ static void place_gathered(const module_t *module, const part_t *part)
     const operation_t *it = part->operation;
 
     for (int host = 0; part->gathered != NULL && host < module->host_count; host++)
-        memcpy(blocks_of(it) + (size_t)host * it->length + part->offset,
+        memcpy(blocks_of(it) + (size_t)host * it->combining.length + part->offset,
                part->gathered + (size_t)module->places[host] * part->length, part->length);
 }
 
@@ -310,8 +321,8 @@ static fabricast_code start_parts(module_t *module)
             return code;
         }
         module->part_count++;
-        it->started += part->length;
-        if (it->started == it->length)
+        it->combining.started += part->length;
+        if (it->combining.started == it->combining.length)
             module->unstarted = it->later;
     }
     return FABRICAST_OK;
@@ -320,14 +331,17 @@ static fabricast_code start_parts(module_t *module)
 /* Puts the result into the memory of the leader, in MPI's form. */
 static void take_result(const module_t *module, operation_t *it)
 {
-    if (it->numbers_to != NULL)
-        pairs_of_numbers(it->pairs, it->numbers_to, it->to, it->count);
-    for (int rank = 0; it->blocks != NULL && rank < module->size; rank++)
-        memcpy(it->to + (size_t)rank * it->each,
-               it->blocks + (size_t)module->host_of[rank] * it->length +
-                   (size_t)module->place_of[rank] * it->each,
-               it->each);
-    it->is_combined = 1;
+    combining_t *combining = &it->combining;
+    const exchange_t *exchange = &it->exchange;
+
+    if (combining->numbers_to != NULL)
+        pairs_of_numbers(combining->pairs, combining->numbers_to, it->to, it->elements.count);
+    for (int rank = 0; exchange->blocks != NULL && rank < module->size; rank++)
+        memcpy(it->to + (size_t)rank * exchange->each,
+               exchange->blocks + (size_t)module->host_of[rank] * combining->length +
+                   (size_t)module->place_of[rank] * exchange->each,
+               exchange->each);
+    combining->is_combined = 1;
 }
 
 /* Starts parts, and looks if the oldest one has ended, for which it waits so long. Returns 1 if it
@@ -353,11 +367,11 @@ static int combine(module_t *module, int wait_ms, fabricast_code *code)
         return 0;
     it = part->operation;
     place_gathered(module, part);
-    it->ended += part->length;
+    it->combining.ended += part->length;
     drop_part(part);
     module->first_part = (module->first_part + 1) % MOST_PARTS;
     module->part_count--;
-    if (it->ended == it->length)
+    if (it->combining.ended == it->combining.length)
         take_result(module, it);
     return 1;
 }
@@ -372,10 +386,10 @@ static void end_oldest(module_t *module, int result)
     module->oldest = it->later;
     if (module->oldest == NULL)
         module->newest = NULL;
-    if (result == MPI_SUCCESS && it->buffer != NULL) {
-        buffer_t buffer = {it->buffer, it->count, it->datatype};
+    if (result == MPI_SUCCESS && it->elements.buffer != NULL) {
+        buffer_t buffer = {it->elements.buffer, it->elements.count, it->elements.datatype};
 
-        result = convert(buffer, it->to, it->packed, 1);
+        result = convert(buffer, it->to, it->elements.packed, 1);
     }
     it->result = result;
     it->has_ended = 1;
@@ -391,19 +405,22 @@ static int hand_on(module_t *module)
 {
     operation_t *it = module->oldest;
     const int is_leader = module->host.place == 0;
+    exchange_t *exchange;
     size_t bytes = 0;
 
-    if (it == NULL || it == module->unbrought || (is_leader && !it->is_combined))
+    if (it == NULL || it == module->unbrought || (is_leader && !it->combining.is_combined))
         return 0;
-    if (it->handed < it->down) {
-        const size_t left = it->down - it->handed;
+    exchange = &it->exchange;
+    if (exchange->handed < exchange->down) {
+        const size_t left = exchange->down - exchange->handed;
+        char *at = it->to == NULL ? NULL : it->to + exchange->handed;
 
         if (is_leader)
-            bytes = write_down(&module->host, it->to + it->handed, left);
+            bytes = write_down(&module->host, at, left);
         else
-            bytes = read_down(&module->host, it->to == NULL ? NULL : it->to + it->handed, left);
-        it->handed += bytes;
-        if (it->handed < it->down)
+            bytes = read_down(&module->host, at, left);
+        exchange->handed += bytes;
+        if (exchange->handed < exchange->down)
             return bytes > 0;
     }
     end_oldest(module, MPI_SUCCESS);
@@ -474,8 +491,11 @@ int advance(module_t *module, int wait_ms)
         fabricast_code code = FABRICAST_OK;
         int moved = bring(module, &code);
 
-        if (code == FABRICAST_OK && module->host.place == 0)
-            moved |= combine(module, moved || module->oldest->is_combined ? 0 : wait_ms, &code);
+        if (code == FABRICAST_OK && module->host.place == 0) {
+            const int is_ahead = moved || module->oldest->combining.is_combined;
+
+            moved |= combine(module, is_ahead ? 0 : wait_ms, &code);
+        }
         if (code != FABRICAST_OK) {
             describe(module, code, why);
             fail(module, why);
@@ -508,7 +528,8 @@ static void enqueue(module_t *module, operation_t *operation)
     if (operation->is_own)
         return;
     module->counts.done[operation->kind]++;
-    module->counts.bytes += operation->each > 0 ? operation->each : operation->length;
+    module->counts.bytes +=
+        operation->exchange.each > 0 ? operation->exchange.each : operation->combining.length;
 }
 
 int run(module_t *module, operation_t *operation)
