@@ -1,14 +1,16 @@
 //! Releases jobs whose reservation has expired, and goes on with releases that were cut short.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fabricast_groups::Refusal;
 use fabricast_groups::command::{DeleteJob, JobEnd};
 use fabricast_groups::ids::{Moment, Revision};
+use fabricast_groups::job::JobShare;
 use fabricast_groups::names::{JobName, RequestId};
 use fabricast_rpc::{Caller, request_id};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::wall_clock;
@@ -20,6 +22,9 @@ use crate::writer::requests::Own;
 
 /// Time between two looks at the jobs; the shortest lease is as long.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// Time from the start of a term for which leases from before it are not over: nobody could extend
+/// them while no TIC led, and restored records have those of the copy.
+const GRACE: Duration = Duration::from_secs(600);
 /// Jobs that are looked at while the records are kept as they are.
 const PIECE: usize = 1_024;
 /// Records that the end of a job changes in one decision, unless one group has more.
@@ -63,18 +68,28 @@ pub(crate) async fn release(
 pub(crate) struct JobExpiry {
     records: Arc<Records>,
     queue: WriterQueue,
+    /// Ends of leases from before the term; those that have been extended since are others.
+    earlier: BTreeMap<JobName, Moment>,
 }
 
 impl JobExpiry {
     pub(crate) fn new(records: Arc<Records>, queue: WriterQueue) -> Self {
-        Self { records, queue }
+        let mut earlier = BTreeMap::new();
+        look_at_shares(&records, |job, share| {
+            earlier.extend(share.expires.map(|expires| (job.clone(), expires)));
+        });
+        Self { records, queue, earlier }
     }
 
     /// Works until the term ends.
-    pub(crate) async fn run(self, end: CancellationToken) {
+    pub(crate) async fn run(mut self, end: CancellationToken) {
+        let begun = Instant::now();
         // A release that is under way is left alone at first.
         let mut ending = BTreeSet::new();
         loop {
+            if begun.elapsed() >= GRACE {
+                self.earlier.clear();
+            }
             let now = wall_clock();
             let (due, next) = self.due(now, &ending);
             ending = next;
@@ -95,27 +110,15 @@ impl JobExpiry {
         were_ending: &BTreeSet<JobName>,
     ) -> (Vec<JobName>, BTreeSet<JobName>) {
         let (mut due, mut ending) = (Vec::new(), BTreeSet::new());
-        let mut after: Option<JobName> = None;
-        loop {
-            let last = self.records.read(|directory| {
-                let mut last = None;
-                for job in directory.jobs_after(after.as_ref()).take(PIECE) {
-                    last = Some(&job.name);
-                    let Some(share) = &job.share else { continue };
-                    let is_expired = share.expires.is_some_and(|expires| expires <= now);
-                    if is_expired || (share.ending && were_ending.contains(&job.name)) {
-                        due.push(job.name.clone());
-                    } else if share.ending {
-                        ending.insert(job.name.clone());
-                    }
-                }
-                last.cloned()
-            });
-            if last.is_none() {
-                return (due, ending);
+        look_at_shares(&self.records, |job, share| {
+            let is_over = |end: Moment| end <= now && self.earlier.get(job) != Some(&end);
+            if share.expires.is_some_and(is_over) || (share.ending && were_ending.contains(job)) {
+                due.push(job.clone());
+            } else if share.ending {
+                ending.insert(job.clone());
             }
-            after = last;
-        }
+        });
+        (due, ending)
     }
 
     async fn release(&self, job: JobName) {
@@ -131,10 +134,31 @@ impl JobExpiry {
     }
 }
 
+/// Looks at all jobs with a share, and keeps the records as they are for some at a time.
+fn look_at_shares(records: &Records, mut look: impl FnMut(&JobName, &JobShare)) {
+    let mut after: Option<JobName> = None;
+    loop {
+        let last = records.read(|directory| {
+            let mut last = None;
+            for job in directory.jobs_after(after.as_ref()).take(PIECE) {
+                last = Some(&job.name);
+                if let Some(share) = &job.share {
+                    look(&job.name, share);
+                }
+            }
+            last.cloned()
+        });
+        if last.is_none() {
+            return;
+        }
+        after = last;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use fabricast_groups::directory::{Directory, Limits};
-    use fabricast_groups::job::{JobNodes, JobRecord, JobShare};
+    use fabricast_groups::job::{JobNodes, JobRecord};
     use fabricast_groups::record::Change;
     use fabricast_groups::token::JobToken;
     use fabricast_routing::EngineOptions;
@@ -154,8 +178,11 @@ mod tests {
         Arc::new(Records::new(&topology, directory, failed, Watchers::new(1, 1)))
     }
 
-    #[test]
-    fn all_jobs_are_looked_at_however_many_there_are() {
+    fn name(number: usize) -> JobName {
+        JobName::new(&format!("j{number:05}")).unwrap()
+    }
+
+    fn job(number: usize, expires: Option<Moment>) -> JobRecord {
         let share = JobShare {
             user: None,
             account: None,
@@ -165,25 +192,47 @@ mod tests {
             steps: 1,
             token: JobToken::new(&"t".repeat(32)).unwrap().hash(),
             ends: None,
-            expires: None,
-            ending: false,
+            expires,
+            ending: number.is_multiple_of(3),
         };
-        let name = |number: usize| JobName::new(&format!("j{number:05}")).unwrap();
-        let job = |number: usize| {
-            let expires = number.is_multiple_of(2).then_some(Moment(number as u64));
-            let share = JobShare { expires, ending: number.is_multiple_of(3), ..share.clone() };
-            JobRecord {
-                name: name(number),
-                class: None,
-                nodes: JobNodes::default(),
-                created: Moment(0),
-                revision: Revision(1),
-                share: Some(share).filter(|_| !number.is_multiple_of(5)),
-            }
-        };
+        JobRecord {
+            name: name(number),
+            class: None,
+            nodes: JobNodes::default(),
+            created: Moment(0),
+            revision: Revision(1),
+            share: Some(share).filter(|_| !number.is_multiple_of(5)),
+        }
+    }
+
+    /// Nobody could extend it while no TIC led.
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_from_before_the_term_is_over_minutes_after_its_start_only() {
+        let records = records([job(1, Some(Moment(1)))].into_iter());
+        let (queue, receiver) = WriterQueue::open(1);
+        let expiry = JobExpiry::new(Arc::clone(&records), queue);
+        let due = || expiry.due(Moment(2), &BTreeSet::new()).0;
+        assert!(due().is_empty());
+        records.publish(&[Change::JobPut(job(1, Some(Moment(2))))], &[]);
+        assert_eq!(due(), [name(1)], "one that has been extended since may be over");
+
+        records.publish(&[Change::JobPut(job(1, Some(Moment(1))))], &[]);
+        let begun = Instant::now();
+        let running = tokio::spawn(expiry.run(CancellationToken::new()));
+        assert!(receiver.wait().await, "it is released");
+        let elapsed = begun.elapsed();
+        assert!(elapsed >= GRACE && elapsed < GRACE + INTERVAL * 2, "{elapsed:?}");
+        running.abort();
+    }
+
+    #[test]
+    fn all_jobs_are_looked_at_however_many_there_are() {
+        let job =
+            |number: usize| job(number, number.is_multiple_of(2).then_some(Moment(number as u64)));
         for count in [0, 1, PIECE, 2 * PIECE + 1] {
             let (queue, _receiver) = WriterQueue::open(1);
-            let expiry = JobExpiry::new(records((0..count).map(job)), queue);
+            let mut expiry = JobExpiry::new(records((0..count).map(job)), queue);
+            expiry.earlier.clear();
             let with_share = || (0..count).filter(|number| !number.is_multiple_of(5));
             let is_expired = |number: &usize| number.is_multiple_of(2) && *number <= PIECE;
             let (due, ending) = expiry.due(Moment(PIECE as u64), &BTreeSet::new());

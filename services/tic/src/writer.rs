@@ -333,9 +333,10 @@ pub(crate) fn goes_on_without_space(changes: &[Change], puts: &Puts, before: &Di
         Change::NodePut(node) => before.node(&node.name).is_some(),
         _ => false,
     };
-    // As new routes of groups, which senders wait for.
+    // As new routes of groups, which senders wait for, and extended leases, without which jobs end.
     let replaces = |change: &Change| match change {
         Change::GroupPut(group) => before.group(group.gn).is_some(),
+        Change::JobPut(job) => before.job(&job.name).is_some_and(|known| known.share.is_some()),
         Change::MgidReleased(_) | Change::RevisionPut(_) => true,
         _ => false,
     };

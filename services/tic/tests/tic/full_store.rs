@@ -1,4 +1,4 @@
-//! Collectives while the store has no space.
+//! Collectives and jobs while the store has no space.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use fabricast_proto::v1;
 
 use crate::durability::{Failing, IS_FULL, WORKS, check_store_full};
-use crate::harness::{Tic, switch};
+use crate::harness::{Tic, join, switch};
+use crate::jobs::{self, delete, named};
 use crate::requested_trees::{asked, asks, created, fails, form, names};
+use crate::shares::{reserve, reserved};
 
 /// Everything that adds records of collectives is refused.
 async fn refused(tic: &Tic) {
@@ -65,4 +67,37 @@ async fn without_space_no_collective_is_decided_and_those_there_are_end() {
     let new = created(&tic, "new").await.unwrap();
     assert_ne!(new.state(), v1::CollectiveState::SwitchTree, "the spine has failed");
     assert_eq!(names(&tic).await, ["kept", "new"]);
+}
+
+#[tokio::test]
+async fn without_space_no_job_begins_and_those_there_are_keep_their_leases_and_end() {
+    let store = Failing::new();
+    let tic = Tic::on_store(Arc::<Failing>::clone(&store)).await;
+    tic.register(0).await;
+    let leased = async |seconds: i64| {
+        let request = v1::ReserveJobRequest {
+            account: "physics".to_owned(),
+            group_count: 1,
+            aggregation_entries: 2,
+            lease: Some(prost_types::Duration { seconds, nanos: 0 }),
+            ..reserve("7", &["n0"])
+        };
+        let share = reserved(&tic, request).await.unwrap().share.unwrap();
+        share.expire_time.unwrap().seconds
+    };
+    let first = leased(1_000).await;
+    let job_token = reserve("7", &[]).token;
+    let request = v1::JoinGroupRequest { job_token, ..join("job/7/a", 0, "p") };
+    tic.client.clone().join_group(request).await.unwrap();
+    jobs::created(&tic, named("placed", &["h4"])).await.unwrap();
+
+    store.set(IS_FULL);
+    check_store_full(&reserved(&tic, reserve("8", &["h5"])).await.unwrap_err());
+    check_store_full(&jobs::created(&tic, named("new", &["h6"])).await.unwrap_err());
+    assert!(leased(5_000).await > first + 3_000, "else the job would end");
+    let ended = tic.jobs().delete_job(delete("7")).await.unwrap().into_inner();
+    assert_eq!((ended.group_count, ended.membership_count), (1, 1));
+    tic.jobs().delete_job(delete("placed")).await.unwrap();
+    let listed = tic.jobs().list_jobs(v1::ListJobsRequest::default()).await.unwrap();
+    assert_eq!((listed.into_inner().jobs.len(), tic.groups().await.len()), (0, 0));
 }
