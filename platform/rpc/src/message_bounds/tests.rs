@@ -1,7 +1,10 @@
 //! Tests of the bounds of messages.
 
+use std::time::Duration;
+
 use fabricast_proto::v1;
 use prost::Message;
+use tokio::sync::mpsc::Sender;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
@@ -9,6 +12,7 @@ use tonic::Code;
 use super::scan::FREE_BYTES;
 use super::sizes::{Content, Fields};
 use super::*;
+use crate::client_limiter::tests::usage;
 
 mod memory;
 
@@ -92,17 +96,20 @@ fn texts_of(message: usize, depth: usize) -> usize {
     texts.sum()
 }
 
-/// Reads a call in parts, after which nothing more comes; gives how it ended.
-async fn body(is_stream: bool, sent: &[&'static [u8]]) -> Result<usize, Status> {
+/// The body of a call with these parts so far, and what further ones are sent to.
+async fn begun(
+    is_stream: bool,
+    sent: &[&'static [u8]],
+) -> (BoundedBody, Sender<Result<Frame<Bytes>, Status>>) {
     let request = MESSAGES.requests["/fabricast.v1.TicService/PlanMgids"].message;
     let (parts, received) = tokio::sync::mpsc::channel(2);
     for &part in sent {
-        parts.send(Ok::<_, Status>(Frame::data(Bytes::from_static(part)))).await.unwrap();
+        parts.send(Ok(Frame::data(Bytes::from_static(part)))).await.unwrap();
     }
     let body = Body::new(StreamBody::new(ReceiverStream::new(received)));
     let scanner = Scanner::new(&MESSAGES, request, Bounds::of(""));
     let frames = BodyStream::new(body);
-    let mut body = BoundedBody {
+    let body = BoundedBody {
         frames,
         scanner,
         is_stream,
@@ -113,6 +120,12 @@ async fn body(is_stream: bool, sent: &[&'static [u8]]) -> Result<usize, Status> 
         end: None,
         room: None,
     };
+    (body, parts)
+}
+
+/// Reads a call in parts, after which nothing more comes; gives how it ended.
+async fn body(is_stream: bool, sent: &[&'static [u8]]) -> Result<usize, Status> {
+    let (mut body, parts) = begun(is_stream, sent).await;
     let mut count = 0;
     let all = async {
         while let Some(frame) = body.next().await {
@@ -144,6 +157,23 @@ async fn a_request_of_one_message_that_does_not_begin_or_end_is_given_up() {
     for sent in parts {
         let refused = body(false, sent).await.unwrap_err();
         assert!(Reason::RequestTooSlow.is_of(&refused), "{sent:?}: {refused}");
+    }
+}
+
+/// Time stands still, so nothing is earned.
+#[tokio::test(start_paused = true)]
+async fn bytes_of_a_request_are_charged_to_its_client_and_those_of_a_stream_are_not() {
+    const WHOLE: &[u8] = &[0, 0, 0, 0, 3, 2, 1, 7];
+    for (is_stream, charged) in [(false, 8), (true, 0)] {
+        let usage = usage("tenant/a");
+        let (mut body, parts) = begun(is_stream, &[&WHOLE[..3], &WHOLE[3..]]).await;
+        drop(parts);
+        body.work = Some(CallWork::new(CallCost::of(Arc::clone(&usage)), "-"));
+        let before = usage.spent();
+        while let Some(frame) = body.next().await {
+            assert!(frame.is_ok());
+        }
+        assert_eq!(usage.spent() - before, Duration::from_nanos(charged));
     }
 }
 
