@@ -178,6 +178,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_documentation_has_the_same_defaults() {
+        let documentation = include_str!("../../../docs/security.md");
+        let Limits {
+            calls_per_second,
+            burst,
+            processor_percent,
+            open_calls,
+            client_connections,
+            connections,
+            client_request_bytes,
+            request_bytes,
+        } = Limits::default();
+        for (name, value) in [
+            ("calls_per_second", calls_per_second.into()),
+            ("burst", burst.into()),
+            ("processor_percent", processor_percent.into()),
+            ("open_calls", open_calls.into()),
+            ("client_connections", client_connections.into()),
+            ("connections", connections.into()),
+            ("client_request_bytes", client_request_bytes),
+            ("request_bytes", request_bytes),
+        ] {
+            assert!(documentation.contains(&format!("\n| `{name}` | {value} | ")), "{name}");
+        }
+    }
+
+    #[test]
     fn whoever_is_on_this_machine_is_told_apart_by_connection() {
         let of = |from: &str| Client::of(&Caller::Unasked, Some(from.parse().unwrap()));
         assert_ne!(of("127.0.0.1:1"), of("127.0.0.1:2"));
