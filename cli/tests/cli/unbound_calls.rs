@@ -47,7 +47,7 @@ const CLUSTER: Unbound = Unbound::NoObject("it is about the cluster as a whole")
 /// The management key of the fabric.
 const KEY: &str = "k";
 /// The leaf switch of `node001`.
-const LEAF: &str = "S-ec0d9a0300ec8240";
+pub(crate) const LEAF: &str = "S-ec0d9a0300ec8240";
 /// An answer with one field, which is true.
 const YES: &str = "\u{8}\u{1}";
 

@@ -9,11 +9,13 @@ use prost_reflect::{
 pub(super) const TABLE_HEAD: &str = "\
 # Joins beside every call
 
-For readers who want to know how much one client can hold up another. Each row is a role that makes a call for
-two seconds, as often as it can, from 16 tasks on 4 connections: half of them send the largest message that is
-accepted (its lists are as long as fit), half a short one. Beside it a tenant joins and leaves groups through an
-operating agent, one after the other; the times are those of the joins. The cluster has a process for each part,
-certificates, 96 nodes and 2 000 groups, all on one machine; the caller's threads have the lowest priority there.
+For readers who want to know how much one client can hold up another. Each row is a role that makes a call as
+often as it can, from 16 tasks on 4 connections: half of them send the largest message that is accepted (its lists
+are as long as fit), half a short one, which names objects that exist. Beside it a tenant joins and leaves groups
+through an operating agent, one after the other; the times are those of the joins. This lasts two seconds, or until
+there are 200 joins, but not more than ten seconds. A call that waits for a second is given up, and counts as
+answered. The cluster has a process for each part, certificates, 96 nodes and 2 000 groups, all on one machine; the
+caller's threads have the lowest priority there.
 
 The role `process` has no certificate: it is a process at the socket of the operating agent that the joins go
 through, attached four times, as members of one group of its tenant. Its short messages and contributions have

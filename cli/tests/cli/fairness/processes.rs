@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tonic::transport::Endpoint;
 
 use super::load::{CONNECTIONS, Threads};
+use super::requests::NODE;
 
 /// The group that the processes are in.
 const GROUP: &str = "acme/local";
@@ -57,7 +58,8 @@ pub(super) async fn attach(
 
 async fn begin(socket: PathBuf, process: String, call: &'static str) -> u64 {
     let mut calls = ProcessServiceClient::new(channel(&socket));
-    let attach = AttachProcessRequest { process, ..Default::default() };
+    let node = NODE.to_owned();
+    let attach = AttachProcessRequest { process, node, ..Default::default() };
     let mut attached = calls.attach_process(attach).await.expect("a rule is for it").into_inner();
     let answer = attached.message().await.expect("it is attached");
     let session = answer.expect("the answer comes at once").session;
@@ -76,7 +78,7 @@ async fn begin(socket: PathBuf, process: String, call: &'static str) -> u64 {
 
 /// Makes the group of a session long.
 async fn reserve(socket: PathBuf, session: u64) {
-    let member = |i| LocalProcess { process: format!("m{i:04}"), node: String::new() };
+    let member = |i| LocalProcess { process: format!("m{i:04}"), node: NODE.to_owned() };
     let processes = (0..MEMBERS).map(member).collect();
     let reserve = ReserveMembersRequest { session, group: GROUP.to_owned(), processes, user: None };
     let reserved = ProcessServiceClient::new(channel(&socket)).reserve_members(reserve).await;
@@ -88,9 +90,13 @@ pub(super) fn requests(call: &str) -> Vec<Value> {
     let names = |prefix: &'static str| (0..NAMES).map(move |i| format!("{prefix}{i}"));
     match call {
         "ListLocalNodes" => vec![json!({})],
-        "AttachProcess" => names("n").map(|process| json!({ "process": process })).collect(),
+        "AttachProcess" => {
+            names("n").map(|process| json!({ "process": process, "node": NODE })).collect()
+        }
         "JoinGroup" => names("acme/n").map(|group| json!({ "group": group })).collect(),
-        "ReserveMembers" => vec![json!({ "group": GROUP, "processes": [{ "process": "r" }] })],
+        "ReserveMembers" => {
+            vec![json!({ "group": GROUP, "processes": [{ "process": "r", "node": NODE }] })]
+        }
         "ShareMemory" => vec![json!({ "opened": true })],
         "TakePart" => vec![json!({ "group": GROUP, "more": 1_000 })],
         "SendMessage" => {
