@@ -16,10 +16,8 @@ use crate::processes::user_rules::UserRules;
 const RETRY: Duration = Duration::from_millis(250);
 /// A process's call fails after this.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Calls of one client for processes of one node at one time.
-pub(crate) const CALLS_PER_CLIENT: usize = 1_024;
 /// Calls for processes of one node at one time.
-const CALLS_PER_NODE: usize = 2 * CALLS_PER_CLIENT;
+pub(crate) const CALLS_PER_NODE: usize = 2_048;
 
 /// Delay before requests are repeated, for an agent that starts with these settings.
 pub(crate) fn retry(config: &OperatingAgentConfig) -> Duration {

@@ -7,7 +7,7 @@ use fabricast_groups::names::{EndpointName, GroupName, JobName, NodeName, Proces
 use fabricast_groups::operating::{JoinCall, LeaveCall, Membership, Phase};
 use fabricast_groups::token::{JobToken, TokenError};
 use fabricast_proto::v1;
-use fabricast_rpc::{Reason, request_id};
+use fabricast_rpc::{CallCost, Reason, request_id};
 use fabricast_telemetry::traces;
 use fabricast_topology::Mgid;
 use fabricast_wire::{decode_name, decode_refusal, encode_position, encode_refusal};
@@ -16,11 +16,13 @@ use tonic::Status;
 use super::status::{missing, shutting_down, stopped, unknown_node};
 use crate::agent::Agent;
 use crate::nodes::Nodes;
-use crate::tic::membership_calls::CallFailure;
+use crate::tic::membership_calls::{CallFailure, give_turn};
 use crate::tic::requests::read_hints;
 
 /// Joins or leaves in one call.
 const MAX_CALLS: usize = 10_000;
+/// Hints that are read at once; more of them are read on a thread of its own.
+const HINTS_AT_ONCE: usize = 1_024;
 
 /// The name of a node that is hosted here.
 pub(super) fn hosted_node(nodes: &Nodes, text: &str) -> Result<NodeName, Status> {
@@ -74,6 +76,19 @@ pub(super) fn read_join(
     Ok((live_node(nodes, &request.node)?, join))
 }
 
+/// Reads a request to join that may have many hints, while other calls go on.
+pub(super) async fn read_long_join(
+    nodes: &Nodes,
+    request: v1::OperatingAgentServiceJoinGroupRequest,
+) -> Result<(NodeName, JoinCall), Status> {
+    let hints = request.hints.as_ref().map_or(0, |hints| hints.expected_endpoints.len());
+    if hints <= HINTS_AT_ONCE {
+        return read_join(nodes, request);
+    }
+    let (nodes, turn) = (nodes.clone(), CallCost::current().turn().await);
+    turn.run(move || read_join(&nodes, request)).await.unwrap_or_else(|_| Err(shutting_down()))
+}
+
 /// Reads the token of a job, which may be left out.
 pub(super) fn read_token(text: &str) -> Result<Option<JobToken>, Status> {
     let invalid = |error: TokenError| {
@@ -116,25 +131,34 @@ pub(super) async fn join_all(
     joins: Vec<v1::OperatingAgentServiceJoinGroupRequest>,
 ) -> Result<Vec<Result<v1::Membership, Status>>, Status> {
     check_count("joins", joins.len())?;
-    let read = joins.into_iter().map(|join| read_join(&agent.runtime.nodes, join));
-    let ends = agent.calls.join_many(numbered("joins", read)?).await;
-    let end = |end: Result<Box<Membership>, CallFailure>| Ok(membership_to_wire(&*end?));
-    Ok(ends.into_iter().map(end).collect())
+    let read = numbered("joins", joins, |join| read_join(&agent.runtime.nodes, join)).await?;
+    let ends = agent.calls.join_many(read).await;
+    Ok(in_turns(ends, |end| Ok(membership_to_wire(&*end?))).await)
 }
 
 /// Begins all leaves, if all of them can be read, and waits for their ends.
 pub(super) async fn leave_all(
     agent: &Agent,
-    leaves: &[v1::OperatingAgentServiceLeaveGroupRequest],
+    leaves: Vec<v1::OperatingAgentServiceLeaveGroupRequest>,
 ) -> Result<Vec<v1::LeaveEnd>, Status> {
     check_count("leaves", leaves.len())?;
-    let read = leaves.iter().map(|leave| read_leave(&agent.runtime.nodes, leave));
-    let ends = agent.calls.leave_many(numbered("leaves", read)?).await;
+    let read = |leave| read_leave(&agent.runtime.nodes, &leave);
+    let ends = agent.calls.leave_many(numbered("leaves", leaves, read).await?).await;
     let end = |end: Result<(), CallFailure>| {
         let refusal = end.err().map(|failure| encode_refusal(Status::from(failure)));
         v1::LeaveEnd { refusal }
     };
-    Ok(ends.into_iter().map(end).collect())
+    Ok(in_turns(ends, end).await)
+}
+
+/// Maps the items of a list that may be long; other calls have their turns meanwhile.
+pub(super) async fn in_turns<T, U>(items: Vec<T>, mut one: impl FnMut(T) -> U) -> Vec<U> {
+    let mut mapped = Vec::with_capacity(items.len());
+    for (index, item) in items.into_iter().enumerate() {
+        give_turn(index).await;
+        mapped.push(one(item));
+    }
+    mapped
 }
 
 pub(super) fn membership_to_wire(held: &Membership) -> v1::Membership {
@@ -170,19 +194,23 @@ pub(super) fn check_count(field: &'static str, count: usize) -> Result<(), Statu
     }
 }
 
-/// Collects what was read, or names the first request that could not be read by its index.
-fn numbered<T>(
+/// Reads all requests, or names the first that could not be read by its index.
+async fn numbered<R, T>(
     field: &str,
-    read: impl Iterator<Item = Result<T, Status>>,
+    requests: Vec<R>,
+    mut read: impl FnMut(R) -> Result<T, Status>,
 ) -> Result<Vec<T>, Status> {
-    let indexed = |(index, one): (usize, Result<T, Status>)| {
-        one.map_err(|status| {
+    let mut all = Vec::with_capacity(requests.len());
+    for (index, request) in requests.into_iter().enumerate() {
+        give_turn(index).await;
+        let numbered = |status| {
             let mut refusal = encode_refusal(status);
             refusal.message = format!("{field}[{index}].{}", refusal.message);
-            decode_refusal(&refusal).into()
-        })
-    };
-    read.enumerate().map(indexed).collect()
+            Status::from(decode_refusal(&refusal))
+        };
+        all.push(read(request).map_err(numbered)?);
+    }
+    Ok(all)
 }
 
 /// Reads the name of a request, or makes one up if it has none.

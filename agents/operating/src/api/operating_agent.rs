@@ -15,8 +15,8 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::membership_requests::{
-    hosted_node, join, join_all, leave, leave_all, live_node, membership_to_wire, read_join,
-    read_leave,
+    hosted_node, in_turns, join, join_all, leave, leave_all, live_node, membership_to_wire,
+    read_leave, read_long_join,
 };
 use super::status::{missing, not_a_member, stopped};
 use crate::agent::Agent;
@@ -85,7 +85,7 @@ impl OperatingAgentService for OperatingAgentServer {
     ) -> Result<Response<v1::OperatingAgentServiceJoinGroupResponse>, Status> {
         let asked = request.get_ref();
         check_member(&Caller::of(request.extensions()), &asked.node, &asked.group)?;
-        let (node, call) = read_join(&self.agent.runtime.nodes, request.into_inner())?;
+        let (node, call) = read_long_join(&self.agent.runtime.nodes, request.into_inner()).await?;
         let membership = Some(join(&self.agent, node, call).await?);
         Ok(Response::new(v1::OperatingAgentServiceJoinGroupResponse { membership }))
     }
@@ -113,8 +113,8 @@ impl OperatingAgentService for OperatingAgentServer {
             Ok(membership) => End::Membership(membership),
             Err(status) => End::Refusal(encode_refusal(status)),
         };
-        let ends = join_all(&self.agent, joins).await?.into_iter();
-        let ends = ends.map(|one| v1::JoinEnd { end: Some(end(one)) }).collect();
+        let ends = join_all(&self.agent, joins).await?;
+        let ends = in_turns(ends, |one| v1::JoinEnd { end: Some(end(one)) }).await;
         Ok(Response::new(v1::OperatingAgentServiceJoinManyResponse { ends }))
     }
 
@@ -125,7 +125,7 @@ impl OperatingAgentService for OperatingAgentServer {
         let caller = Caller::of(request.extensions());
         let leaves = request.into_inner().leaves;
         leaves.iter().try_for_each(|leave| check_member(&caller, &leave.node, &leave.group))?;
-        let ends = leave_all(&self.agent, &leaves).await?;
+        let ends = leave_all(&self.agent, leaves).await?;
         Ok(Response::new(v1::OperatingAgentServiceLeaveManyResponse { ends }))
     }
 

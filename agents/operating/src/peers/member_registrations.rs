@@ -16,6 +16,7 @@ use tracing::debug;
 use crate::runtime::Runtime;
 use crate::runtime::batch_queue::BatchQueue;
 use crate::runtime::channels::{one_by_one, unavailable, within};
+use crate::tic::membership_calls::give_turn;
 
 /// Registrations in one call: a few milliseconds of work.
 const PER_CALL: usize = 256;
@@ -97,7 +98,9 @@ impl MemberRegistrations {
         let answer = within(DEADLINE, agents.register_members(request)).await;
         let answers = answer.map(|answer| answer.answers.into_iter().map(read_answer).collect());
         self.queue.lock().answered(address);
-        for (key, answer) in keys.into_iter().zip(one_by_one(answers)) {
+        for (index, (key, answer)) in keys.into_iter().zip(one_by_one(answers)).enumerate() {
+            // Other tasks get their turn in between.
+            give_turn(index).await;
             let answer = match answer {
                 Ok(position) => Ok(position),
                 Err(error) => match agent_refusal(&key, &error) {
@@ -111,7 +114,6 @@ impl MemberRegistrations {
             self.runtime.nodes.input(&key.node, |agent, now| {
                 agent.member_registered(now, key.gn, key.pn, answer);
             });
-            tokio::task::yield_now().await;
         }
     }
 }

@@ -28,7 +28,7 @@ use super::user_rules::Owner;
 use super::user_shares::{NoShare, UserShares};
 use crate::links::member_handle::MemberHandle;
 use crate::runtime::Runtime;
-use crate::settings::CALLS_PER_CLIENT;
+use crate::settings::CALLS_PER_NODE;
 use crate::tic::membership_calls::MembershipCalls;
 
 /// Processes attached at one time.
@@ -414,7 +414,7 @@ impl Sessions {
             }
             let mut all = all.into_iter();
             loop {
-                let some: Vec<_> = all.by_ref().take(CALLS_PER_CLIENT).collect();
+                let some: Vec<_> = all.by_ref().take(CALLS_PER_NODE / 2).collect();
                 if some.is_empty() {
                     break;
                 }

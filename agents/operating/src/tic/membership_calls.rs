@@ -10,8 +10,7 @@
 //! with it.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use fabricast_groups::TicRefusal;
 use fabricast_groups::command::{Join, Leave};
@@ -26,20 +25,24 @@ use fabricast_telemetry::traces::Origin;
 use fabricast_wire::decode_refusal;
 use parking_lot::Mutex;
 use thiserror::Error;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tracing::debug;
 
 use super::requests::{join_request, leave_request, read_joined, refusal};
 use crate::runtime::Runtime;
 use crate::runtime::batch_queue::BatchQueue;
 use crate::runtime::channels::{one_by_one, unavailable};
-use crate::settings::CALLS_PER_CLIENT;
 
 /// Joins or leaves of one client in one call; a join with many hints counts as several. The TIC
 /// decides the calls of an agent in their order, so those of other clients wait for as many.
 const PER_CALL: usize = 64;
 /// Hints that are as much work as a join.
 const HINTS_PER_JOIN: usize = 4;
+/// Calls of a client in progress. What they bring about is done in the order of its arrival, so
+/// that those of other clients wait for as many.
+const AT_ONCE: usize = 64;
+/// Items of a long list that are worked on before other calls have their turns.
+const TURN: usize = 64;
 
 /// Makes calls of processes; clones share them.
 #[derive(Clone, Debug)]
@@ -48,41 +51,13 @@ pub(crate) struct MembershipCalls(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     runtime: Runtime,
-    pending: Mutex<Pending>,
+    /// The calls that have not ended.
+    pending: Mutex<BTreeMap<(NodeName, CallId), PendingCall>>,
+    /// Permits for calls in progress, by the client that has some.
+    windows: Mutex<BTreeMap<u64, Weak<Semaphore>>>,
     /// Joins that wait, by the client that asks for them.
     joins: Mutex<BatchQueue<u64, Key, Join>>,
     leaves: Mutex<BatchQueue<u64, Key, Leave>>,
-}
-
-/// The calls of processes that have not ended.
-#[derive(Debug, Default)]
-struct Pending {
-    calls: BTreeMap<(NodeName, CallId), PendingCall>,
-    /// Number of them by node and client.
-    counts: BTreeMap<(NodeName, u64), usize>,
-}
-
-impl Pending {
-    fn insert(&mut self, node: &NodeName, id: CallId, call: PendingCall) {
-        *self.counts.entry((node.clone(), call.client)).or_default() += 1;
-        self.calls.insert((node.clone(), id), call);
-    }
-
-    fn remove(&mut self, node: NodeName, id: CallId) -> Option<PendingCall> {
-        let call = self.calls.remove(&(node.clone(), id))?;
-        if let Entry::Occupied(mut count) = self.counts.entry((node, call.client)) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
-        }
-        Some(call)
-    }
-
-    /// Number of calls of a client on a node.
-    fn of(&self, node: &NodeName, client: u64) -> usize {
-        self.counts.get(&(node.clone(), client)).copied().unwrap_or(0)
-    }
 }
 
 /// A call to the TIC. A call repeated in another incarnation of the node is another one.
@@ -103,6 +78,7 @@ struct PendingCall {
     origin: Origin,
     /// The TIC's last answer, if it was neither a success nor final.
     last_error: Option<RpcError>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Debug)]
@@ -110,6 +86,10 @@ enum CallEnd {
     Join(oneshot::Sender<Result<Box<Membership>, CallFailure>>),
     Leave(oneshot::Sender<Result<(), CallFailure>>),
 }
+
+/// A call that the node's state machine has begun, the way its end is told, and the receiver of
+/// that.
+type Started<T> = Result<(CallId, CallEnd, oneshot::Receiver<Result<T, CallFailure>>), CallFailure>;
 
 /// A call that was begun; its end comes through the receiver.
 type Begun<T> = Result<oneshot::Receiver<Result<T, CallFailure>>, CallFailure>;
@@ -121,7 +101,7 @@ pub(crate) enum CallFailure {
     UnknownNode { node: NodeName },
     #[error("node '{node}' is stopped")]
     NodeStopped { node: NodeName },
-    #[error("{limit} calls are waiting already")]
+    #[error("{limit} calls of the node are waiting already")]
     TooManyCalls { limit: usize },
     #[error("{0}")]
     Refused(TicRefusal),
@@ -153,47 +133,88 @@ impl MembershipCalls {
         Self(Arc::new(Inner {
             runtime,
             pending: Mutex::default(),
+            windows: Mutex::default(),
             joins: Mutex::new(BatchQueue::weighed(PER_CALL, join_weight)),
             leaves: Mutex::new(BatchQueue::new(PER_CALL)),
         }))
     }
 
-    /// Begins joins, all at once, and waits for their ends.
+    /// Begins joins, in their order, and waits for their ends.
     pub(crate) async fn join_many(
         &self,
         joins: Vec<(NodeName, JoinCall)>,
     ) -> Vec<Result<Box<Membership>, CallFailure>> {
-        ends(self.begin(joins, Oa::join, CallEnd::Join)).await
+        ends(self.begin_all(joins, Oa::join, CallEnd::Join).await).await
     }
 
-    /// Begins leaves, all at once, and waits for their ends.
+    /// Begins leaves, in their order, and waits for their ends.
     pub(crate) async fn leave_many(
         &self,
         leaves: Vec<(NodeName, LeaveCall)>,
     ) -> Vec<Result<(), CallFailure>> {
-        ends(self.begin(leaves, Oa::leave, CallEnd::Leave)).await
+        ends(self.begin_all(leaves, Oa::leave, CallEnd::Leave).await).await
     }
 
-    fn begin<C, T>(
+    /// Begins calls, as many at a time as a client may have in progress.
+    async fn begin_all<C, T>(
         &self,
         calls: Vec<(NodeName, C)>,
         start: fn(&mut Oa, Moment, C) -> Result<CallId, CallError>,
         end: fn(oneshot::Sender<Result<T, CallFailure>>) -> CallEnd,
     ) -> Vec<Begun<T>> {
-        let (origin, client) = (Origin::kept(), CallCost::current().client());
+        let client = CallCost::current().client();
+        let mut begun = Vec::with_capacity(calls.len());
+        let mut left = calls.into_iter();
+        while left.len() > 0 {
+            let some: Vec<_> = left.by_ref().take(AT_ONCE).collect();
+            let permits = self.permits(client, some.len()).await;
+            begun.extend(self.begin(client, some, permits, |call, agent, now| {
+                let id = start(agent, now, call).map_err(|error| CallFailure::new(error, None))?;
+                let (sender, ended) = oneshot::channel();
+                Ok((id, end(sender), ended))
+            }));
+        }
+        begun
+    }
+
+    /// Waits until a client may have so many more calls in progress; the agent itself always may.
+    async fn permits(&self, client: u64, count: usize) -> Option<OwnedSemaphorePermit> {
+        if client == 0 {
+            return None;
+        }
+        let window = {
+            let mut windows = self.0.windows.lock();
+            let known = windows.get(&client).and_then(Weak::upgrade);
+            known.unwrap_or_else(|| {
+                windows.retain(|_, window| window.strong_count() > 0);
+                let window = Arc::new(Semaphore::new(AT_ONCE));
+                windows.insert(client, Arc::downgrade(&window));
+                window
+            })
+        };
+        // It is never closed, and no more are asked for than there are.
+        window.acquire_many_owned(u32::try_from(count).unwrap_or(u32::MAX)).await.ok()
+    }
+
+    /// Begins calls at once.
+    ///
+    /// - `permits`: one for each.
+    fn begin<C, T>(
+        &self,
+        client: u64,
+        calls: Vec<(NodeName, C)>,
+        mut permits: Option<OwnedSemaphorePermit>,
+        start: impl Fn(C, &mut Oa, Moment) -> Started<T>,
+    ) -> Vec<Begun<T>> {
+        let origin = Origin::kept();
         let nodes: Vec<NodeName> = calls.iter().map(|(node, _)| node.clone()).collect();
         let begun = self.0.runtime.nodes.input_many(calls, |node, agent, now, call| {
-            // The others of the node's calls are left to other clients.
-            let limit = CALLS_PER_CLIENT;
-            if client != 0 && self.0.pending.lock().of(node, client) >= limit {
-                return Err(CallFailure::TooManyCalls { limit });
-            }
-            let id = start(agent, now, call).map_err(|error| CallFailure::new(error, None))?;
-            let (sender, ended) = oneshot::channel();
+            let (id, end, ended) = start(call, agent, now)?;
+            let permit = permits.as_mut().and_then(|permits| permits.split(1));
             let origin = origin.clone();
-            let call = PendingCall { end: end(sender), client, origin, last_error: None };
+            let call = PendingCall { end, client, origin, last_error: None, _permit: permit };
             // Under the lock of the nodes, so that the call is pending before it is answered.
-            self.0.pending.lock().insert(node, id, call);
+            self.0.pending.lock().insert((node.clone(), id), call);
             Ok(ended)
         });
         let unknown = |node| Err(CallFailure::UnknownNode { node });
@@ -206,7 +227,7 @@ impl MembershipCalls {
 
     /// Tells a process how its call has ended.
     pub(crate) fn end_call(&self, node: NodeName, id: CallId, answer: CallAnswer) {
-        let Some(call) = self.0.pending.lock().remove(node, id) else { return };
+        let Some(call) = self.0.pending.lock().remove(&(node, id)) else { return };
         // A process that has gone away needs no answer.
         match (call.end, answer) {
             (CallEnd::Join(end), CallAnswer::Joined(held)) => drop(end.send(Ok(held))),
@@ -244,7 +265,7 @@ impl MembershipCalls {
     /// The client that made a call, and the traced request that it came with.
     fn caller(&self, node: &NodeName, id: CallId) -> (u64, Origin) {
         let pending = self.0.pending.lock();
-        let call = pending.calls.get(&(node.clone(), id));
+        let call = pending.get(&(node.clone(), id));
         call.map(|call| (call.client, call.origin.clone())).unwrap_or_default()
     }
 
@@ -332,7 +353,7 @@ impl MembershipCalls {
                 None => (None, Some(error)),
             },
         };
-        if let Some(call) = self.0.pending.lock().calls.get_mut(&(key.node.clone(), key.id)) {
+        if let Some(call) = self.0.pending.lock().get_mut(&(key.node.clone(), key.id)) {
             call.last_error = last_error;
         }
         answer
@@ -341,6 +362,15 @@ impl MembershipCalls {
 
 fn join_weight(join: &Join) -> usize {
     1 + join.group.hints.expected.len() / HINTS_PER_JOIN
+}
+
+/// Lets other calls go on after every [`TURN`] items of a long list.
+///
+/// - `index`: of the next item.
+pub(crate) async fn give_turn(index: usize) {
+    if index > 0 && index.is_multiple_of(TURN) {
+        tokio::task::yield_now().await;
+    }
 }
 
 async fn ends<T>(begun: Vec<Begun<T>>) -> Vec<Result<T, CallFailure>> {
