@@ -45,6 +45,7 @@ mod calls;
 mod interface;
 mod lifecycle;
 mod memberships;
+mod pending_calls;
 mod seen;
 #[cfg(test)]
 mod tests;
@@ -54,6 +55,7 @@ pub use interface::{
 };
 pub use memberships::Membership;
 use memberships::Memberships;
+use pending_calls::PendingCalls;
 use seen::SeenRevisions;
 
 /// The operating agent of one node.
@@ -72,17 +74,9 @@ pub struct Oa {
     fetches: PendingFetches,                // groups being fetched
     awaited_replies: BTreeMap<NodeName, Moment>, // hosts that owe an answer, until when
     seen: SeenRevisions,                    // older answers of the TIC are ignored
-    calls: BTreeMap<CallId, PendingCall>,
+    calls: PendingCalls,
     next_call: u64,
     output: VecDeque<OaOutput>,
-}
-
-#[derive(Clone, Debug)]
-struct PendingCall {
-    stage: CallStage,
-    retry_at: Moment,
-    deadline: Moment,
-    doubted: bool, // its answer may be out of date
 }
 
 /// A member without a position.
@@ -101,13 +95,6 @@ struct ToldGroup<'a> {
     agent_address: &'a Address,
     /// Of the member's join, for the agent.
     voucher: Option<Voucher>,
-}
-
-#[derive(Clone, Debug)]
-enum CallStage {
-    Join(JoinCall),
-    Granted(Gn, Pn), // granted by the TIC; the agent's answer is awaited
-    Leave(LeaveCall),
 }
 
 impl Oa {
@@ -138,7 +125,7 @@ impl Oa {
             fetches: PendingFetches::new(config.retry),
             awaited_replies: BTreeMap::new(),
             seen: SeenRevisions::default(),
-            calls: BTreeMap::new(),
+            calls: PendingCalls::default(),
             next_call: 0,
             output: VecDeque::new(),
         };
@@ -437,10 +424,8 @@ impl Oa {
 
     /// Returns when to call [`Oa::tick`] next, at the latest.
     pub fn next_deadline(&self) -> Option<Moment> {
-        let calls = self.calls.values().map(|call| match self.phase {
-            Phase::Up => call.deadline.min(call.retry_at),
-            Phase::Registering | Phase::Stopped => call.deadline,
-        });
+        let retry = (self.phase == Phase::Up).then(|| self.calls.next_retry()).flatten();
+        let calls = self.calls.next_deadline().into_iter().chain(retry);
         let registering = (self.phase == Phase::Registering).then_some(self.register_at);
         let unplaced = self.unplaced.values().map(|waiting| waiting.register_at);
         let waiting = unplaced.chain(self.awaited_replies.values().copied());

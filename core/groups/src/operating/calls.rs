@@ -1,9 +1,9 @@
 //! Calls of local processes: joins and leaves in progress.
 
+use super::pending_calls::CallStage;
 use super::{
-    CallAnswer, CallError, CallId, CallStage, Deregister, Gn, GroupName, Join, JoinCall, Joined,
-    Joiner, Leave, LeaveCall, Membership, Moment, Oa, OaOutput, PendingCall, Phase, Pn, TicRefusal,
-    ToldGroup,
+    CallAnswer, CallError, CallId, Deregister, Gn, GroupName, Join, JoinCall, Joined, Joiner,
+    Leave, LeaveCall, Membership, Moment, Oa, OaOutput, Phase, Pn, TicRefusal, ToldGroup,
 };
 use crate::ids::Revision;
 
@@ -33,9 +33,7 @@ impl Oa {
 
     /// Handles the TIC's answer to a join.
     pub fn join_answered(&mut self, now: Moment, id: CallId, answer: Result<Joined, TicRefusal>) {
-        let Some(PendingCall { stage: CallStage::Join(_), .. }) = self.calls.get(&id) else {
-            return;
-        };
+        let Some(CallStage::Join(_)) = self.calls.stage(id) else { return };
         match answer {
             Ok(joined) => {
                 if self.phase != Phase::Up {
@@ -47,16 +45,12 @@ impl Oa {
                     if self.seen.is_doubtful(gn, joined.member.joined) {
                         // The membership may have ended since. The call is repeated once the
                         // records are known.
-                        if let Some(call) = self.calls.get_mut(&id) {
-                            call.doubted = true;
-                        }
+                        self.calls.doubt(id);
                         return self.fetch(now, gn);
                     }
                     self.end(gn, &[pn]);
                 }
-                if let Some(call) = self.calls.get_mut(&id) {
-                    call.stage = CallStage::Granted(gn, pn);
-                }
+                self.calls.grant(id, gn, pn);
                 let agent = joined.group.agent.clone();
                 let agent = agent.unwrap_or_else(|| self.identity.node.clone());
                 let told = ToldGroup {
@@ -76,9 +70,7 @@ impl Oa {
 
     /// Handles the TIC's answer to a leave: group, former rank, and revision of the leave.
     pub fn leave_answered(&mut self, id: CallId, answer: Result<(Gn, Pn, Revision), TicRefusal>) {
-        let Some(PendingCall { stage: CallStage::Leave(_), .. }) = self.calls.get(&id) else {
-            return;
-        };
+        let Some(CallStage::Leave(_)) = self.calls.stage(id) else { return };
         match answer {
             Ok((gn, pn, revision)) => {
                 self.seen.note(gn, revision);
@@ -106,94 +98,79 @@ impl Oa {
         }
         let id = CallId(self.next_call);
         self.next_call += 1;
-        let deadline = now.after(self.config.call_timeout);
-        self.calls.insert(id, PendingCall { stage, retry_at: now, deadline, doubted: false });
-        if self.phase == Phase::Up {
-            self.send_calls(now);
+        let is_up = self.phase == Phase::Up;
+        let retry_at = if is_up { now.after(self.config.retry) } else { now };
+        self.calls.insert(id, stage, retry_at, now.after(self.config.call_timeout));
+        if is_up {
+            self.send_call(id);
         }
         Ok(id)
     }
 
     /// Sends the requests to the TIC that are due.
     pub(super) fn send_calls(&mut self, now: Moment) {
-        for (id, call) in &mut self.calls {
-            if call.retry_at > now {
-                continue;
-            }
-            call.retry_at = now.after(self.config.retry);
-            let node = self.identity.node.clone();
-            let incarnation = self.incarnation;
-            match &call.stage {
-                CallStage::Join(call) => {
-                    let endpoint = call.endpoint.as_ref().or(self.identity.endpoints.first());
-                    let Some(endpoint) = endpoint.cloned() else { continue };
-                    let (process, sends_only) = (call.process.clone(), call.sends_only);
-                    let join = Join {
-                        request_id: call.request_id.clone(),
-                        group: call.group.clone(),
-                        member: Joiner { node, incarnation, endpoint, process, sends_only },
-                    };
-                    self.output.push_back(OaOutput::Join(*id, join));
-                }
-                CallStage::Leave(call) => {
-                    let leave = Leave {
-                        request_id: call.request_id.clone(),
-                        group: call.group.clone(),
-                        node,
-                        incarnation,
-                        process: call.process.clone(),
-                    };
-                    self.output.push_back(OaOutput::Leave(*id, leave));
-                }
-                CallStage::Granted(..) => {} // the registration is repeated, not the join
-            }
+        for id in self.calls.take_due(now, now.after(self.config.retry)) {
+            self.send_call(id);
         }
+    }
+
+    fn send_call(&mut self, id: CallId) {
+        let (node, incarnation) = (self.identity.node.clone(), self.incarnation);
+        let request = match self.calls.stage(id) {
+            Some(CallStage::Join(call)) => {
+                let endpoint = call.endpoint.as_ref().or(self.identity.endpoints.first());
+                let Some(endpoint) = endpoint.cloned() else { return };
+                let (process, sends_only) = (call.process.clone(), call.sends_only);
+                let join = Join {
+                    request_id: call.request_id.clone(),
+                    group: call.group.clone(),
+                    member: Joiner { node, incarnation, endpoint, process, sends_only },
+                };
+                OaOutput::Join(id, join)
+            }
+            Some(CallStage::Leave(call)) => {
+                let leave = Leave {
+                    request_id: call.request_id.clone(),
+                    group: call.group.clone(),
+                    node,
+                    incarnation,
+                    process: call.process.clone(),
+                };
+                OaOutput::Leave(id, leave)
+            }
+            // The registration of a granted one is repeated, not the join.
+            Some(CallStage::Granted(..)) | None => return,
+        };
+        self.output.push_back(request);
     }
 
     /// Repeats the joins to a group whose answer was doubted, now that the group is known.
     pub(super) fn retry_doubted_joins(&mut self, now: Moment, group: &GroupName) {
-        let mut waits = false;
-        for call in self.calls.values_mut() {
-            if matches!(&call.stage, CallStage::Join(call) if call.group.name == *group)
-                && call.doubted
-            {
-                (call.retry_at, call.doubted, waits) = (now, false, true);
-            }
-        }
-        if waits {
+        if self.calls.retry_doubted(now, group) {
             self.send_calls(now);
         }
     }
 
     pub(super) fn expire_calls(&mut self, now: Moment) {
-        let late = |(id, call): (&CallId, &PendingCall)| (call.deadline <= now).then_some(*id);
-        for id in self.calls.iter().filter_map(late).collect::<Vec<_>>() {
+        for id in self.calls.late(now) {
             self.answer(id, CallAnswer::Failed(CallError::TimedOut));
         }
     }
 
     /// Answers the calls that wait for this membership.
     pub(super) fn finish_join(&mut self, gn: Gn, pn: Pn) {
-        let Some(held) = self.memberships.get(gn, pn).cloned() else { return };
-        for id in self.waiting_for(gn, pn) {
-            self.answer(id, CallAnswer::Joined(Box::new(held.clone())));
+        for id in self.calls.waiting_for(gn, pn) {
+            let Some(held) = self.memberships.get(gn, pn).cloned() else { return };
+            self.answer(id, CallAnswer::Joined(Box::new(held)));
         }
     }
 
     /// Fails the calls that wait for this membership, because it has ended.
     pub(super) fn fail_join(&mut self, gn: Gn, pn: Pn) {
-        for id in self.waiting_for(gn, pn) {
+        for id in self.calls.waiting_for(gn, pn) {
             // A repetition with the same request id gets the final outcome.
             self.answer(id, CallAnswer::Failed(CallError::TimedOut));
         }
-    }
-
-    fn waiting_for(&self, gn: Gn, pn: Pn) -> Vec<CallId> {
-        let waits = |(id, call): (&CallId, &PendingCall)| match call.stage {
-            CallStage::Granted(group, rank) if (group, rank) == (gn, pn) => Some(*id),
-            CallStage::Granted(..) | CallStage::Join(_) | CallStage::Leave(_) => None,
-        };
-        self.calls.iter().filter_map(waits).collect()
     }
 
     /// Passes a refusal on to the process. A refusal that concerns this incarnation of the node is
@@ -209,11 +186,8 @@ impl Oa {
     }
 
     pub(super) fn answer(&mut self, id: CallId, answer: CallAnswer) {
-        if self.calls.remove(&id).is_some() {
+        if self.calls.remove(id) {
             self.output.push_back(OaOutput::Answered(id, answer));
-        }
-        if self.calls.is_empty() {
-            self.calls.clear(); // an emptied map keeps a node, which has room for eleven calls
         }
     }
 }

@@ -1,9 +1,6 @@
 //! Lifecycle of the node: registration, admission, expulsion, stop and start.
 
-use super::{
-    CallAnswer, CallError, CallId, CallStage, Membership, Oa, OaConfig, OaOutput, PendingCall,
-    Phase, SeenRevisions,
-};
+use super::{CallAnswer, CallError, Membership, Oa, OaConfig, OaOutput, Phase, SeenRevisions};
 use crate::command::RegisterNode;
 use crate::ids::{Incarnation, Moment};
 use crate::record::{NodeRecord, NodeState};
@@ -52,8 +49,7 @@ impl Oa {
 
     /// Stops the node without a message to any other party, as a loss of power would.
     pub fn stop(&mut self, now: Moment) {
-        let waiting: Vec<CallId> = self.calls.keys().copied().collect();
-        for id in waiting {
+        for id in self.calls.ids() {
             let node = self.identity.node.clone();
             self.answer(id, CallAnswer::Failed(CallError::Stopped { node }));
         }
@@ -117,10 +113,7 @@ impl Oa {
             self.output.push_back(OaOutput::Ended(ended));
         }
         // A granted membership ended with the incarnation it was granted to.
-        let lost = |(id, call): (&CallId, &PendingCall)| {
-            matches!(call.stage, CallStage::Granted(..)).then_some(*id)
-        };
-        for id in self.calls.iter().filter_map(lost).collect::<Vec<_>>() {
+        for id in self.calls.granted() {
             let refusal = TicRefusal::StaleIncarnation;
             self.answer(id, CallAnswer::Failed(CallError::Refused(refusal)));
         }

@@ -394,6 +394,20 @@ fn calls_are_bounded_in_number_and_time() {
     assert!(oa.join(at(6), join_call("c")).is_ok());
 }
 
+/// Else a node with many calls would look at all of them for each new one.
+#[test]
+fn a_new_call_repeats_no_other() {
+    let mut oa = up();
+    let first = oa.join(at(1), join_call("a")).unwrap();
+    drain(&mut oa);
+    let second = oa.join(at(3), join_call("b")).unwrap();
+    assert!(matches!(&drain(&mut oa)[..], [OaOutput::Join(sent, _)] if *sent == second));
+    assert_eq!(oa.next_deadline(), Some(at(2)), "the first is due");
+    oa.tick(at(3));
+    assert!(matches!(&drain(&mut oa)[..], [OaOutput::Join(sent, _)] if *sent == first));
+    assert_eq!(oa.next_deadline(), Some(at(4)));
+}
+
 #[test]
 fn groups_of_a_host_that_answers_no_report_are_fetched() {
     let mut oa = member_of_g();
