@@ -4,6 +4,7 @@ use crate::nodes::Nodes;
 
 pub(crate) mod batch_queue;
 pub(crate) mod channels;
+pub(crate) mod client_windows;
 pub(crate) mod in_flight;
 pub(crate) mod shared_calls;
 pub(crate) mod tasks;

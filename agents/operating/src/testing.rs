@@ -1,7 +1,10 @@
 //! An agent with one node, or more, for unit tests.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use fabricast_groups::agent::GaConfig;
@@ -23,6 +26,15 @@ use crate::processes::user_rules::UserRules;
 
 /// Address where nobody listens.
 const NOWHERE: &str = "127.0.0.1:1";
+
+/// The output of a future that comes without waiting for others; `None` if it waits.
+pub(crate) async fn at_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
 
 pub(crate) struct TestAgent {
     pub(crate) agent: Arc<Agent>,

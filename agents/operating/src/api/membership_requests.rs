@@ -1,5 +1,6 @@
 //! Joins and leaves of the API: one, or many begun together, each with an end of its own.
 
+use std::future::ready;
 use std::num::NonZeroU32;
 
 use fabricast_groups::command::GroupSpec;
@@ -7,7 +8,7 @@ use fabricast_groups::names::{EndpointName, GroupName, JobName, NodeName, Proces
 use fabricast_groups::operating::{JoinCall, LeaveCall, Membership, Phase};
 use fabricast_groups::token::{JobToken, TokenError};
 use fabricast_proto::v1;
-use fabricast_rpc::{CallCost, Reason, request_id};
+use fabricast_rpc::{CallCost, Reason, joined, request_id};
 use fabricast_telemetry::traces;
 use fabricast_topology::Mgid;
 use fabricast_wire::{decode_name, decode_refusal, encode_position, encode_refusal};
@@ -21,7 +22,7 @@ use crate::tic::requests::read_hints;
 
 /// Joins or leaves in one call.
 const MAX_CALLS: usize = 10_000;
-/// Hints that are read at once; more of them are read on a thread of its own.
+/// Hints that are read at once; more of them are read on a thread of their own.
 const HINTS_AT_ONCE: usize = 1_024;
 
 /// The name of a node that is hosted here.
@@ -79,14 +80,14 @@ pub(super) fn read_join(
 /// Reads a request to join that may have many hints, while other calls go on.
 pub(super) async fn read_long_join(
     nodes: &Nodes,
-    request: v1::OperatingAgentServiceJoinGroupRequest,
+    mut request: v1::OperatingAgentServiceJoinGroupRequest,
 ) -> Result<(NodeName, JoinCall), Status> {
-    let hints = request.hints.as_ref().map_or(0, |hints| hints.expected_endpoints.len());
-    if hints <= HINTS_AT_ONCE {
-        return read_join(nodes, request);
-    }
-    let (nodes, turn) = (nodes.clone(), CallCost::current().turn().await);
-    turn.run(move || read_join(&nodes, request)).await.unwrap_or_else(|_| Err(shutting_down()))
+    let is_long = |hints: &mut v1::MgidHints| hints.expected_endpoints.len() > HINTS_AT_ONCE;
+    let Some(hints) = request.hints.take_if(is_long) else { return read_join(nodes, request) };
+    let (node, mut join) = read_join(nodes, request)?;
+    let turn = CallCost::current().turn().await;
+    join.group.hints = joined(turn.run(move || read_hints(hints)).await).await?;
+    Ok((node, join))
 }
 
 /// Reads the token of a job, which may be left out.
@@ -131,7 +132,8 @@ pub(super) async fn join_all(
     joins: Vec<v1::OperatingAgentServiceJoinGroupRequest>,
 ) -> Result<Vec<Result<v1::Membership, Status>>, Status> {
     check_count("joins", joins.len())?;
-    let read = numbered("joins", joins, |join| read_join(&agent.runtime.nodes, join)).await?;
+    let nodes = &agent.runtime.nodes;
+    let read = numbered("joins", joins, |join| read_long_join(nodes, join)).await?;
     let ends = agent.calls.join_many(read).await;
     Ok(in_turns(ends, |end| Ok(membership_to_wire(&*end?))).await)
 }
@@ -142,8 +144,9 @@ pub(super) async fn leave_all(
     leaves: Vec<v1::OperatingAgentServiceLeaveGroupRequest>,
 ) -> Result<Vec<v1::LeaveEnd>, Status> {
     check_count("leaves", leaves.len())?;
-    let read = |leave| read_leave(&agent.runtime.nodes, &leave);
-    let ends = agent.calls.leave_many(numbered("leaves", leaves, read).await?).await;
+    let nodes = &agent.runtime.nodes;
+    let read = numbered("leaves", leaves, |leave| ready(read_leave(nodes, &leave))).await?;
+    let ends = agent.calls.leave_many(read).await;
     let end = |end: Result<(), CallFailure>| {
         let refusal = end.err().map(|failure| encode_refusal(Status::from(failure)));
         v1::LeaveEnd { refusal }
@@ -195,10 +198,10 @@ pub(super) fn check_count(field: &'static str, count: usize) -> Result<(), Statu
 }
 
 /// Reads all requests, or names the first that could not be read by its index.
-async fn numbered<R, T>(
+async fn numbered<R, T, F: Future<Output = Result<T, Status>>>(
     field: &str,
     requests: Vec<R>,
-    mut read: impl FnMut(R) -> Result<T, Status>,
+    mut read: impl FnMut(R) -> F,
 ) -> Result<Vec<T>, Status> {
     let mut all = Vec::with_capacity(requests.len());
     for (index, request) in requests.into_iter().enumerate() {
@@ -208,7 +211,7 @@ async fn numbered<R, T>(
             refusal.message = format!("{field}[{index}].{}", refusal.message);
             Status::from(decode_refusal(&refusal))
         };
-        all.push(read(request).map_err(numbered)?);
+        all.push(read(request).await.map_err(numbered)?);
     }
     Ok(all)
 }
@@ -218,4 +221,32 @@ fn read_request_id(text: &str) -> Result<RequestId, Status> {
     let text = if text.is_empty() { request_id() } else { text.to_owned() };
     traces::note("fabricast.request_id", &text);
     Ok(decode_name("request_id", &text, RequestId::new)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::agent;
+
+    #[tokio::test]
+    async fn many_hints_are_read_as_few_are() {
+        let test = agent();
+        let nodes = &test.agent.runtime.nodes;
+        for count in [HINTS_AT_ONCE, HINTS_AT_ONCE + 1] {
+            let endpoints: Vec<String> = (0..count).map(|at| format!("h{at}")).collect();
+            let hints = v1::MgidHints { expected_endpoints: endpoints, ..Default::default() };
+            let mut request = v1::OperatingAgentServiceJoinGroupRequest {
+                node: test.node.to_string(),
+                group: "g".to_owned(),
+                process: "p".to_owned(),
+                hints: Some(hints),
+                ..Default::default()
+            };
+            let (node, join) = read_long_join(nodes, request.clone()).await.unwrap();
+            assert_eq!((&node, join.group.hints.expected.len()), (&test.node, count));
+            request.hints.as_mut().unwrap().expected_endpoints[count / 2].clear();
+            let refused = read_long_join(nodes, request).await.unwrap_err();
+            assert!(Reason::NameInvalid.is_of(&refused), "{refused}");
+        }
+    }
 }

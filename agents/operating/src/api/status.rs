@@ -90,7 +90,9 @@ impl From<CallFailure> for Status {
         match failure {
             CallFailure::UnknownNode { node } => unknown_node(&node),
             CallFailure::NodeStopped { node } => stopped(&node),
-            CallFailure::TooManyCalls { .. } => Reason::LimitReached.status(text, &[]),
+            CallFailure::TooManyCalls { .. } | CallFailure::NotBegun => {
+                Reason::LimitReached.status(text, &[])
+            }
             CallFailure::Refused(TicRefusal::Final { code, reason, message }) => {
                 decode_refusal(&v1::CallRefusal { code, reason, message }).into()
             }

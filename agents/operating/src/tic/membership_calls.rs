@@ -7,10 +7,12 @@
 //!
 //! The state machine repeats the request until the TIC has answered or the call's time is up. Each
 //! client has a queue of its own: the calls of one wait for no batch of another, and are not lost
-//! with it.
+//! with it. It has a window, too: further calls begin once earlier ones have ended, also those
+//! whose process has gone away.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
 
 use fabricast_groups::TicRefusal;
 use fabricast_groups::command::{Join, Leave};
@@ -25,13 +27,15 @@ use fabricast_telemetry::traces::Origin;
 use fabricast_wire::decode_refusal;
 use parking_lot::Mutex;
 use thiserror::Error;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 use tracing::debug;
 
 use super::requests::{join_request, leave_request, read_joined, refusal};
 use crate::runtime::Runtime;
 use crate::runtime::batch_queue::BatchQueue;
 use crate::runtime::channels::{one_by_one, unavailable};
+use crate::runtime::client_windows::{ClientWindows, Permits};
 
 /// Joins or leaves of one client in one call; a join with many hints counts as several. The TIC
 /// decides the calls of an agent in their order, so those of other clients wait for as many.
@@ -41,6 +45,12 @@ const HINTS_PER_JOIN: usize = 4;
 /// Calls of a client in progress. What they bring about is done in the order of its arrival, so
 /// that those of other clients wait for as many.
 const AT_ONCE: usize = 64;
+/// Calls of a client that begin together. One that is answered late, as on a node that the TIC does
+/// not admit, holds up no others before there are many of its kind.
+const TOGETHER: usize = 16;
+/// A call that has not begun after this fails: those before it are not answered. A list of 10,000
+/// has begun by then if 200 of them are answered in a second.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Items of a long list that are worked on before other calls have their turns.
 const TURN: usize = 64;
 
@@ -53,8 +63,8 @@ struct Inner {
     runtime: Runtime,
     /// The calls that have not ended.
     pending: Mutex<BTreeMap<(NodeName, CallId), PendingCall>>,
-    /// Permits for calls in progress, by the client that has some.
-    windows: Mutex<BTreeMap<u64, Weak<Semaphore>>>,
+    /// Permits for calls in progress.
+    windows: ClientWindows,
     /// Joins that wait, by the client that asks for them.
     joins: Mutex<BatchQueue<u64, Key, Join>>,
     leaves: Mutex<BatchQueue<u64, Key, Leave>>,
@@ -78,7 +88,7 @@ struct PendingCall {
     origin: Origin,
     /// The TIC's last answer, if it was neither a success nor final.
     last_error: Option<RpcError>,
-    _permit: Option<OwnedSemaphorePermit>,
+    _permit: Option<Permits>,
 }
 
 #[derive(Debug)]
@@ -103,6 +113,8 @@ pub(crate) enum CallFailure {
     NodeStopped { node: NodeName },
     #[error("{limit} calls of the node are waiting already")]
     TooManyCalls { limit: usize },
+    #[error("not begun: earlier joins and leaves of this client have no answer yet")]
+    NotBegun,
     #[error("{0}")]
     Refused(TicRefusal),
     /// The call may have succeeded nevertheless.
@@ -133,7 +145,7 @@ impl MembershipCalls {
         Self(Arc::new(Inner {
             runtime,
             pending: Mutex::default(),
-            windows: Mutex::default(),
+            windows: ClientWindows::new(AT_ONCE),
             joins: Mutex::new(BatchQueue::weighed(PER_CALL, join_weight)),
             leaves: Mutex::new(BatchQueue::new(PER_CALL)),
         }))
@@ -144,7 +156,8 @@ impl MembershipCalls {
         &self,
         joins: Vec<(NodeName, JoinCall)>,
     ) -> Vec<Result<Box<Membership>, CallFailure>> {
-        ends(self.begin_all(joins, Oa::join, CallEnd::Join).await).await
+        let client = CallCost::current().client();
+        ends(self.begin_all(client, joins, Oa::join, CallEnd::Join).await).await
     }
 
     /// Begins leaves, in their order, and waits for their ends.
@@ -152,22 +165,31 @@ impl MembershipCalls {
         &self,
         leaves: Vec<(NodeName, LeaveCall)>,
     ) -> Vec<Result<(), CallFailure>> {
-        ends(self.begin_all(leaves, Oa::leave, CallEnd::Leave).await).await
+        let client = CallCost::current().client();
+        ends(self.begin_all(client, leaves, Oa::leave, CallEnd::Leave).await).await
     }
 
-    /// Begins calls, as many at a time as a client may have in progress.
+    /// Begins calls in their order, as many at a time as a client may have in progress.
+    ///
+    /// - `client`: 0 for the agent itself, which does not wait.
     async fn begin_all<C, T>(
         &self,
+        client: u64,
         calls: Vec<(NodeName, C)>,
         start: fn(&mut Oa, Moment, C) -> Result<CallId, CallError>,
         end: fn(oneshot::Sender<Result<T, CallFailure>>) -> CallEnd,
     ) -> Vec<Begun<T>> {
-        let client = CallCost::current().client();
+        let last = Instant::now() + PATIENCE;
         let mut begun = Vec::with_capacity(calls.len());
         let mut left = calls.into_iter();
         while left.len() > 0 {
-            let some: Vec<_> = left.by_ref().take(AT_ONCE).collect();
-            let permits = self.permits(client, some.len()).await;
+            let some: Vec<_> = left.by_ref().take(TOGETHER).collect();
+            let permits = timeout_at(last, self.permits(client, some.len())).await;
+            let Ok(permits) = permits else {
+                let not_begun = some.len() + left.len();
+                begun.extend((0..not_begun).map(|_| Err(CallFailure::NotBegun)));
+                break;
+            };
             begun.extend(self.begin(client, some, permits, |call, agent, now| {
                 let id = start(agent, now, call).map_err(|error| CallFailure::new(error, None))?;
                 let (sender, ended) = oneshot::channel();
@@ -177,23 +199,12 @@ impl MembershipCalls {
         begun
     }
 
-    /// Waits until a client may have so many more calls in progress; the agent itself always may.
-    async fn permits(&self, client: u64, count: usize) -> Option<OwnedSemaphorePermit> {
-        if client == 0 {
-            return None;
+    /// Waits until a client may have so many more calls in progress.
+    async fn permits(&self, client: u64, count: usize) -> Option<Permits> {
+        match client {
+            0 => None,
+            client => Some(self.0.windows.take(client, count).await),
         }
-        let window = {
-            let mut windows = self.0.windows.lock();
-            let known = windows.get(&client).and_then(Weak::upgrade);
-            known.unwrap_or_else(|| {
-                windows.retain(|_, window| window.strong_count() > 0);
-                let window = Arc::new(Semaphore::new(AT_ONCE));
-                windows.insert(client, Arc::downgrade(&window));
-                window
-            })
-        };
-        // It is never closed, and no more are asked for than there are.
-        window.acquire_many_owned(u32::try_from(count).unwrap_or(u32::MAX)).await.ok()
     }
 
     /// Begins calls at once.
@@ -203,14 +214,14 @@ impl MembershipCalls {
         &self,
         client: u64,
         calls: Vec<(NodeName, C)>,
-        mut permits: Option<OwnedSemaphorePermit>,
+        mut permits: Option<Permits>,
         start: impl Fn(C, &mut Oa, Moment) -> Started<T>,
     ) -> Vec<Begun<T>> {
         let origin = Origin::kept();
         let nodes: Vec<NodeName> = calls.iter().map(|(node, _)| node.clone()).collect();
         let begun = self.0.runtime.nodes.input_many(calls, |node, agent, now, call| {
             let (id, end, ended) = start(call, agent, now)?;
-            let permit = permits.as_mut().and_then(|permits| permits.split(1));
+            let permit = permits.as_mut().and_then(Permits::split_one);
             let origin = origin.clone();
             let call = PendingCall { end, client, origin, last_error: None, _permit: permit };
             // Under the lock of the nodes, so that the call is pending before it is answered.
@@ -399,3 +410,6 @@ fn read_leave(answer: v1::LeaveAnswer) -> Result<v1::LeaveGroupResponse, RpcErro
         None => Err(unavailable("the TIC did not answer this leave")),
     }
 }
+
+#[cfg(test)]
+mod tests;

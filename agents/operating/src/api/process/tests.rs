@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
+use std::time::Duration;
 
 use fabricast_config::ProcessRule;
 use fabricast_groups::token::JobToken;
@@ -15,7 +16,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::*;
 use crate::processes::sessions::Attached;
-use crate::testing::{TestAgent, agent};
+use crate::testing::{TestAgent, agent, agent_with_nodes};
 
 /// An agent whose socket is served, with one node, `n0`, that is up.
 struct Served {
@@ -28,6 +29,10 @@ impl Served {
     fn start() -> Self {
         let test = agent();
         test.node_up();
+        Self::of(test)
+    }
+
+    fn of(test: TestAgent) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = BoundSocket::bind(&folder.path().join("s"), 0o600).unwrap();
         let processes = ProcessServiceServer::new(ProcessServer::new(&test.agent));
@@ -252,4 +257,37 @@ async fn a_name_that_a_job_has_reserved_is_attached_with_its_token() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn joins_at_the_socket_are_those_of_a_client_which_has_few_in_progress() {
+    let test = agent_with_nodes(8);
+    let nodes = test.agent.runtime.nodes.names();
+    nodes.iter().for_each(|node| test.up(node));
+    let served = Served::of(test);
+    let owner = Owner { user: Some(served.own_user()), ..Owner::default() };
+    let sessions = &served.test.agent.sessions;
+    let launcher = sessions.attach(named(&served, "launcher"), owner, None).await.unwrap();
+    // A node takes ten calls.
+    let process = |at: usize| v1::LocalProcess {
+        node: nodes[at / 10].to_string(),
+        process: format!("p{at}"),
+    };
+    let (session, processes) = (launcher.session.number, (0..80).map(process).collect());
+    let reserve =
+        v1::ReserveMembersRequest { session, group: "g".to_owned(), processes, user: None };
+    let mut calls = served.calls();
+    let _reserving = AbortOnDropHandle::new(tokio::spawn(async move {
+        calls.reserve_members(reserve).await.unwrap();
+    }));
+    // Nobody answers them.
+    let begun = loop {
+        let begun = served.test.agent.calls.in_progress();
+        if !begun.is_empty() {
+            break begun;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    };
+    assert!(!begun.contains_key(&0), "they are nobody's");
+    assert_eq!(begun.into_values().collect::<Vec<_>>(), [64]);
 }
