@@ -53,6 +53,7 @@ mod shown_certificate;
 mod socket;
 mod switch_tls;
 mod topology;
+mod turns;
 mod unreadable_requests;
 mod whole_file;
 
@@ -85,4 +86,5 @@ pub use server::{
 };
 pub use socket::{BoundSocket, SocketError};
 pub use switch_tls::{SwitchStream, SwitchTls};
+pub use turns::give_turn;
 pub use whole_file::write_whole;

@@ -8,7 +8,7 @@ use fabricast_groups::names::{EndpointName, GroupName, JobName, NodeName, Proces
 use fabricast_groups::operating::{JoinCall, LeaveCall, Membership, Phase};
 use fabricast_groups::token::{JobToken, TokenError};
 use fabricast_proto::v1;
-use fabricast_rpc::{CallCost, Reason, joined, request_id};
+use fabricast_rpc::{CallCost, Reason, give_turn, joined, request_id};
 use fabricast_telemetry::traces;
 use fabricast_topology::Mgid;
 use fabricast_wire::{decode_name, decode_refusal, encode_position, encode_refusal};
@@ -17,7 +17,7 @@ use tonic::Status;
 use super::status::{missing, shutting_down, stopped, unknown_node};
 use crate::agent::Agent;
 use crate::nodes::Nodes;
-use crate::tic::membership_calls::{CallFailure, give_turn};
+use crate::tic::membership_calls::CallFailure;
 use crate::tic::requests::read_hints;
 
 /// Joins or leaves in one call.

@@ -7,7 +7,7 @@ use fabricast_groups::ids::{Epoch, Gn, Incarnation, Pn};
 use fabricast_groups::message::{AgentRefusal, PositionUpdate, Register};
 use fabricast_groups::names::{Address, NodeName};
 use fabricast_proto::v1;
-use fabricast_rpc::{Reason, RpcError};
+use fabricast_rpc::{Reason, RpcError, give_turn};
 use fabricast_telemetry::traces::Origin;
 use fabricast_wire::{decode_position, decode_refusal, encode_member_view};
 use parking_lot::Mutex;
@@ -16,7 +16,6 @@ use tracing::debug;
 use crate::runtime::Runtime;
 use crate::runtime::batch_queue::BatchQueue;
 use crate::runtime::channels::{one_by_one, unavailable, within};
-use crate::tic::membership_calls::give_turn;
 
 /// Registrations in one call: a few milliseconds of work.
 const PER_CALL: usize = 256;

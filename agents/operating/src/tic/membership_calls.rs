@@ -51,8 +51,6 @@ const TOGETHER: usize = 16;
 /// A call that has not begun after this fails: those before it are not answered. A list of 10,000
 /// has begun by then if 200 of them are answered in a second.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Items of a long list that are worked on before other calls have their turns.
-const TURN: usize = 64;
 
 /// Makes calls of processes; clones share them.
 #[derive(Clone, Debug)]
@@ -373,15 +371,6 @@ impl MembershipCalls {
 
 fn join_weight(join: &Join) -> usize {
     1 + join.group.hints.expected.len() / HINTS_PER_JOIN
-}
-
-/// Lets other calls go on after every [`TURN`] items of a long list.
-///
-/// - `index`: of the next item.
-pub(crate) async fn give_turn(index: usize) {
-    if index > 0 && index.is_multiple_of(TURN) {
-        tokio::task::yield_now().await;
-    }
 }
 
 async fn ends<T>(begun: Vec<Begun<T>>) -> Vec<Result<T, CallFailure>> {

@@ -7,7 +7,7 @@ use fabricast_groups::command::{DeleteJobGroups, JobEnd};
 use fabricast_groups::directory::Directory;
 use fabricast_groups::names::JobName;
 use fabricast_proto::v1;
-use fabricast_rpc::{CallCost, Caller, Reason, client_key};
+use fabricast_rpc::{CallCost, Caller, Reason, client_key, give_turn};
 use fabricast_telemetry::traces::Origin;
 use fabricast_wire::encode_refusal;
 use tokio::sync::mpsc;
@@ -293,7 +293,8 @@ impl v1::group_batch_service_server::GroupBatchService for GroupBatches {
         let gets = request.into_inner().gets;
         bounded("gets", gets.len())?;
         let (mut answers, mut members) = (Vec::with_capacity(gets.len()), 0);
-        for get in gets {
+        for (index, get) in gets.into_iter().enumerate() {
+            give_turn(index).await;
             let end = match members::look_up(&self.tic.records, &caller, &get) {
                 Ok(found) => {
                     members += found.group.as_ref().map_or(0, |group| group.members.len());
