@@ -203,16 +203,22 @@ impl Writer {
         }
     }
 
-    /// Asks a store that had no space, by a record that stays as it is: no decision has to be made
-    /// and undone for that.
+    /// Asks a store that had no space, and at first any store, by a record that stays as it is: no
+    /// decision has to be made and undone for that.
     async fn look_for_space(&mut self) {
-        let is_due = self.no_space.is_some_and(|at| at.elapsed() >= NO_SPACE);
+        let is_due = self.no_space.is_none_or(|at| at.elapsed() >= NO_SPACE);
         if self.state.has_space || !is_due {
             return;
         }
         let same = Txn::new().put(keys::SCHEMA, keys::number(keys::NEWEST_LAYOUT));
         match self.storage.store.txn(self.lease.fence(same)).await {
-            Err(StoreError::NoSpace) => self.no_space = Some(Instant::now()),
+            Err(StoreError::NoSpace) => {
+                TIC_STORE_FAILURES.inc();
+                if !self.is_short_of_space() {
+                    tracing::warn!("store has no space");
+                }
+                self.no_space = Some(Instant::now());
+            }
             // Other errors are those of the next decision, too.
             Ok(_) | Err(_) => self.state.has_space = true,
         }
@@ -334,10 +340,11 @@ pub(crate) fn goes_on_without_space(changes: &[Change], puts: &Puts, before: &Di
         _ => false,
     };
     // As new routes of groups, which senders wait for, and extended leases, without which jobs end.
+    // A group that moves leaves an MGID, which is noted until no table holds it.
     let replaces = |change: &Change| match change {
         Change::GroupPut(group) => before.group(group.gn).is_some(),
         Change::JobPut(job) => before.job(&job.name).is_some_and(|known| known.share.is_some()),
-        Change::MgidReleased(_) | Change::RevisionPut(_) => true,
+        Change::MgidRetired(..) | Change::MgidReleased(_) | Change::RevisionPut(_) => true,
         _ => false,
     };
     let adds = |change: &Change| match change {
@@ -349,14 +356,16 @@ pub(crate) fn goes_on_without_space(changes: &[Change], puts: &Puts, before: &Di
     let others = puts.iter().filter(|(key, _)| is_other(key));
     let bytes: usize = others.filter_map(|(_, value)| value.as_ref()).map(Vec::len).sum();
     let all_bytes: usize = puts.values().flatten().map(Vec::len).sum();
-    let deleted = puts.values().filter(|value| value.is_none()).count();
+    // New trees of all groups and collectives follow a topology.
+    let is_topology = puts.keys().any(|key| key.starts_with(keys::TOPOLOGY.as_bytes()));
     let is_vital = |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| {
         let is_short = value.as_ref().is_none_or(|value| value.len() <= MAX_VITAL_BYTES);
         is_short && (key == ROUTE_TERM || key.starts_with(FAILED.as_bytes()))
     };
     bytes <= MAX_OTHER_BYTES
+        && !is_topology
         && match changes {
-            [] => 2 * deleted >= puts.len() || puts.iter().all(is_vital),
+            [] => puts.values().any(Option::is_none) || puts.iter().all(is_vital),
             _ => {
                 changes.iter().all(replaces) && all_bytes <= MAX_REPLACED_BYTES
                     || changes.iter().any(ends) && !changes.iter().any(adds)

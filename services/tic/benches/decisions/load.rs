@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use fabricast_proto::v1;
-use fabricast_rpc::{Reason, access_table};
+use fabricast_rpc::{Access, Reason, access_table};
 use fabricast_topology::Graph;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
@@ -105,11 +105,16 @@ pub(super) async fn made<T>(mut call: impl AsyncFnMut() -> Result<Response<T>, S
     }
 }
 
+/// All calls of a TIC.
+pub(super) fn calls() -> impl Iterator<Item = Access> {
+    access_table().filter(|access| SERVICES.contains(&access.service))
+}
+
 /// Calls of a TIC that can change something, and that no TIC of this process has answered.
 pub(super) fn calls_left_out() -> Vec<String> {
     let metrics = fabricast_telemetry::metrics::text();
-    let all = access_table().filter(|access| SERVICES.contains(&access.service));
-    let changes = all.filter(|access| !READING.iter().any(|verb| access.call.starts_with(verb)));
+    let changes =
+        calls().filter(|access| !READING.iter().any(|verb| access.call.starts_with(verb)));
     let names = changes.map(|access| (access.service, access.call));
     let left_out = names.filter(|(service, call)| {
         let labels = format!("service=\"{service}\",call=\"{call}\",code=\"OK\"");

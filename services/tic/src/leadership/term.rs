@@ -147,7 +147,7 @@ impl TermBuilder {
             next_topology: None,
             records: Arc::clone(&records),
             liveness: Arc::clone(&inbox),
-            has_space: true,
+            has_space: false,
         };
         let writer = Writer {
             state,

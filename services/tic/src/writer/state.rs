@@ -37,7 +37,8 @@ pub(crate) struct WriterState {
     /// The committed records.
     pub(crate) records: Arc<Records>,
     pub(crate) liveness: Arc<LivenessInbox>,
-    /// The store has space, as far as is known: only then a change may need some.
+    /// The store has space, as far as is known: only then a change may need some. Before the first
+    /// decision of a term it is asked.
     pub(crate) has_space: bool,
 }
 

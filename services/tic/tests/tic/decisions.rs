@@ -20,6 +20,7 @@ mod routes;
 #[path = "../../benches/decisions/sequence.rs"]
 mod sequence;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fabricast_tic::StoreLocation;
@@ -70,6 +71,11 @@ const KINDS: [&str; 32] = [
     "ViewConstants",
     "ViewUsage",
 ];
+
+/// Names of all calls of a TIC, each with its service.
+pub(crate) fn names_of_calls() -> BTreeSet<(&'static str, &'static str)> {
+    load::calls().map(|access| (access.service, access.call)).collect()
+}
 
 #[tokio::test]
 async fn every_call_that_changes_something_is_made_and_every_kind_of_decision_is_logged() {

@@ -1,13 +1,14 @@
-//! Collectives and jobs while the store has no space.
+//! Collectives and jobs while the store has no space. All calls: `full_store_calls`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fabricast_proto::v1;
+use fabricast_tic::{App, StoreLocation, TopologySource};
 
 use crate::durability::{Failing, IS_FULL, WORKS, check_store_full};
-use crate::harness::{Tic, join, switch};
+use crate::harness::{Tic, graph, join, setup, switch};
 use crate::jobs::{self, delete, named};
 use crate::requested_trees::{asked, asks, created, fails, form, names};
 use crate::shares::{reserve, reserved};
@@ -100,4 +101,28 @@ async fn without_space_no_job_begins_and_those_there_are_keep_their_leases_and_e
     tic.jobs().delete_job(delete("placed")).await.unwrap();
     let listed = tic.jobs().list_jobs(v1::ListJobsRequest::default()).await.unwrap();
     assert_eq!((listed.into_inner().jobs.len(), tic.groups().await.len()), (0, 0));
+}
+
+/// All collectives that are left are written with the end of one.
+#[tokio::test]
+async fn without_space_collectives_end_also_if_all_have_new_trees_on_another_topology() {
+    let store = Failing::new();
+    let tic = Tic::on_store(Arc::<Failing>::clone(&store)).await;
+    form(&tic, "g", &[0, 1, 4]).await;
+    for name in ["a", "ended", "z"] {
+        created(&tic, name).await.unwrap();
+    }
+    tic.stop().await;
+
+    store.set(IS_FULL);
+    let start = async || {
+        let mut setup = setup(StoreLocation::Memory);
+        setup.topology = TopologySource::File("another\n".into(), Arc::new(graph()));
+        let store = Arc::<Failing>::clone(&store);
+        Tic::run(App::bind_with_store(setup, store).await.unwrap())
+    };
+    let tic = start().await;
+    assert!(released(&tic, "ended").await);
+    tic.kill().await;
+    assert_eq!(names(&start().await).await, ["a", "z"]);
 }

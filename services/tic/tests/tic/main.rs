@@ -14,6 +14,7 @@ mod extremes;
 mod flaps;
 mod full_etcd;
 mod full_store;
+mod full_store_calls;
 mod groups;
 mod harness;
 mod hosts;

@@ -57,7 +57,7 @@ async fn a_reported_route_reaches_readers_watchers_and_the_agent() {
     assert_eq!(again.revision, answer.revision, "nothing new was said");
 }
 
-fn shared(term: u64, gn: u64, number: u64) -> v1::ReportRoutesRequest {
+pub(crate) fn shared(term: u64, gn: u64, number: u64) -> v1::ReportRoutesRequest {
     let mut request = report(term, gn, 0);
     request.routes[0].route = Some(v1::Route {
         routed_revision: 1,

@@ -47,11 +47,11 @@ pub(crate) async fn patiently<T>(
 }
 
 impl Tic {
-    async fn topologies(&self) -> TopologyServiceClient<tonic::transport::Channel> {
+    pub(crate) async fn topologies(&self) -> TopologyServiceClient<tonic::transport::Channel> {
         TopologyServiceClient::connect(format!("http://{}", self.address)).await.unwrap()
     }
 
-    async fn report(&self, text: &str) -> Result<v1::ReportTopologyResponse, Status> {
+    pub(crate) async fn report(&self, text: &str) -> Result<v1::ReportTopologyResponse, Status> {
         let mut client = self.topologies().await;
         patiently(async || {
             // Chunks, one of which ends in the middle of a line.
@@ -93,7 +93,7 @@ impl Tic {
     }
 
     /// Registers node `n<number>` with endpoint `h<number>`.
-    async fn announce(&self, number: u32) -> Result<v1::RegisterNodeResponse, Status> {
+    pub(crate) async fn announce(&self, number: u32) -> Result<v1::RegisterNodeResponse, Status> {
         patiently(async || {
             let mut client = self.client.clone();
             Ok(client.register_node(registration(number, "127.0.0.1:1", 1)).await?.into_inner())
