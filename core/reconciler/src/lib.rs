@@ -47,7 +47,8 @@ pub use planner::{GroupLabel, PlanError, PlanStatus, PlannedForSearch, RouteExpl
 pub use reconciler::{Generations, Reconciler, Setup, Status};
 pub use recorded::{ChoiceReport, Chosen, ChosenTree, GroupChoices, RecordedChoices, RecordedPlan};
 pub use recording::{
-    Recorder, Recording, RecordingError, Renewal, Replay, ReplayError, Section, Step, StepKind,
+    Recorder, Recording, RecordingError, Renewal, Replay, ReplayError, Section, SectionPart,
+    Segment, SegmentEnd, SegmentName, SegmentOrigin, Step, StepKind,
 };
 pub use switch_agents::{Outcome, ProgramError};
 pub use table_state::{Difference, Write};

@@ -8,10 +8,13 @@
 //! given the records and tables of the old one, as if it had asked for them, and begins a section
 //! there. It does so only at rest, when the new one finds nothing to do; the oldest sections then
 //! go.
+//!
+//! [`Recorder::take_part`] returns the same bytes part by part, for files ([`Segment`]).
 
 mod codec;
 mod renew;
 mod replay;
+mod segment;
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -25,6 +28,7 @@ use serde::{Deserialize, Serialize};
 pub use codec::RecordingError;
 pub use renew::Renewal;
 pub use replay::{Replay, ReplayError, Step, StepKind};
+pub use segment::{SectionPart, Segment, SegmentEnd, SegmentName, SegmentOrigin};
 
 use crate::interface::{Event, Input, Output, Timing};
 use crate::planner::PlanError;
@@ -47,6 +51,10 @@ pub struct Recorder {
     limit: usize,
     /// Earliest time of the next attempt to begin a section.
     renew_at: Moment,
+    /// True if a section is to begin although the present one is short.
+    wants_section: bool,
+    /// Bytes of the present section that were taken for a file; `None` before its start was.
+    taken: Option<usize>,
     loads: Option<Vec<u64>>,
 }
 
@@ -116,6 +124,8 @@ impl Recorder {
             base,
             limit,
             renew_at: now,
+            wants_section: false,
+            taken: None,
             loads: None,
         })
     }
@@ -159,6 +169,23 @@ impl Recorder {
             exported: now,
             sections,
         })
+    }
+
+    /// Takes what was recorded since the last call, for the file of the present section; `None` if
+    /// nothing was. Call it before [`Self::renew`] and after each output.
+    pub fn take_part(&mut self) -> Option<SectionPart> {
+        let section = self.sections.back()?;
+        let start = self.taken.is_none().then(|| codec::encode(&section.start));
+        let frames = section.frames.get(self.taken.unwrap_or(0)..)?.to_vec();
+        let part = SectionPart::new(start, frames);
+        self.taken = Some(section.frames.len());
+        (!part.is_empty()).then_some(part)
+    }
+
+    /// Has the next call of [`Self::renew`] at rest begin a section, for the file of the present
+    /// one has a gap.
+    pub fn want_section(&mut self) {
+        self.wants_section = true;
     }
 
     /// Bytes of the sections.

@@ -17,8 +17,8 @@ use fabricast_groups::record::{Route, RouteState};
 use fabricast_reconciler::{
     CachedMember, CallError, DirectoryChange, DirectoryUpdate, ErrorKind, FailedElement,
     Generations, GroupState, Input, Output, RecordedChoices, RecordedEndpoint, Recorder, Recording,
-    Refusal, Renewal, Replay, ReplayError, Reply, Setup, StepKind, SwitchTable, Timing, TurnEnd,
-    WatchEvent, Write,
+    RecordingError, Refusal, Renewal, Replay, ReplayError, Reply, Section, Segment, SegmentEnd,
+    SegmentOrigin, Setup, StepKind, SwitchTable, Timing, TurnEnd, WatchEvent, Write,
 };
 use fabricast_routing::{EngineKind, EngineOptions};
 use fabricast_topology::spec::TopologySpec;
@@ -245,6 +245,19 @@ impl World {
         Recording { topology, ..recording }
     }
 
+    /// Appends what was recorded to the file of its section, the last one.
+    fn save(&mut self, files: &mut Vec<Vec<u8>>) {
+        let topology = SegmentOrigin::digest(&ibnetdiscover::write(&self.graph));
+        while let Some(part) = self.reconciler.take_part() {
+            assert!(part.begins_section() || part.records() > 0);
+            if part.begins_section() {
+                files.push(Vec::new());
+            }
+            let bytes = part.to_bytes(SegmentOrigin { began_ms: 7, topology });
+            files.last_mut().unwrap().extend(bytes);
+        }
+    }
+
     /// Plays the recording from its bytes, and compares the last state; returns its sections.
     fn replayed(&self) -> usize {
         let recording = self.recording();
@@ -381,7 +394,7 @@ fn renewed_recordings_stay_bounded_and_change_nothing() {
     let count = renewals.iter().filter(|one| **one == Renewal::Done).count();
     assert!(count > 2, "{count} renewals");
     let recording = world.recording();
-    let bytes: usize = recording.sections.iter().map(fabricast_reconciler::Section::len).sum();
+    let bytes: usize = recording.sections.iter().map(Section::len).sum();
     assert!(bytes <= 20_000, "{bytes}");
     assert!(world.replayed() > 1);
 
@@ -453,4 +466,106 @@ fn damaged_recordings_are_refused() {
         }
     }
     assert!(differing > 0, "a changed input gives other outputs");
+}
+
+/// A world whose recording goes to files, and these.
+fn saved_world() -> (World, Vec<Vec<u8>>) {
+    let (mut world, mut files) = (World::new(6_000), Vec::new());
+    for command in ["start", "group 1 mgid 0 h0 h2", "group 2 mgid 1 h1 h3"] {
+        world.run(command);
+        world.save(&mut files);
+    }
+    for _ in 0..40 {
+        for command in ["join 1 7 h3", "wait 3000", "leave 1 7", "wait 3000"] {
+            world.run(command);
+            world.save(&mut files);
+            world.reconciler.renew(world.now);
+            world.save(&mut files);
+        }
+    }
+    (world, files)
+}
+
+/// Plays a section to its end; returns the number of its steps.
+fn steps(section: &Section, graph: Arc<Graph>) -> usize {
+    let mut replay = Replay::new(section, graph).unwrap();
+    let mut steps = 0;
+    while replay.step().unwrap().is_some() {
+        steps += 1;
+    }
+    steps
+}
+
+#[test]
+fn files_have_all_sections_and_each_is_played_by_itself() {
+    let (world, files) = saved_world();
+    let topology = ibnetdiscover::write(&world.graph);
+    let segments: Vec<Segment> =
+        files.iter().map(|file| Segment::from_bytes(file).unwrap()).collect();
+    for segment in &segments {
+        assert_eq!((segment.origin.began_ms, segment.end), (7, SegmentEnd::Whole));
+        assert!(steps(&segment.section, segment.graph(&topology).unwrap()) > 0);
+        let other = segment.graph(&topology.replace("leaf0", "leaf9"));
+        assert!(matches!(other, Err(RecordingError::Damaged(_))));
+    }
+    let saved: Vec<Section> = segments.into_iter().map(|segment| segment.section).collect();
+    let kept = world.recording().sections;
+    assert!(saved.ends_with(&kept));
+    assert!(saved.len() > kept.len(), "the oldest sections are in files only");
+}
+
+#[test]
+fn a_section_begins_early_if_one_is_wanted() {
+    let (mut world, _) = busy_world(1 << 20);
+    let mut files = Vec::new();
+    world.save(&mut files);
+    assert_eq!(world.reconciler.renew(world.now), Renewal::NotNow, "it is short");
+    world.reconciler.want_section();
+    assert_eq!(world.reconciler.renew(world.now), Renewal::Done);
+    world.save(&mut files);
+    assert_eq!(files.len(), 2);
+    world.run("wait 3000");
+    assert_eq!(world.reconciler.renew(world.now), Renewal::NotNow, "it was wanted once");
+    assert_eq!(world.replayed(), 2);
+}
+
+#[test]
+fn a_file_whose_writer_was_killed_is_played_up_to_there() {
+    let (world, files) = saved_world();
+    let (mut torn, mut most) = (0, 0);
+    for cut in (0..files[0].len()).step_by(11) {
+        let segment = match Segment::from_bytes(&files[0][..cut]) {
+            Ok(segment) => segment,
+            Err(error) => {
+                assert!(matches!(error, RecordingError::Unbegun) && most == 0, "{cut}: {error}");
+                continue;
+            }
+        };
+        if let SegmentEnd::Torn { bytes } = segment.end {
+            assert!(bytes < cut, "{cut}");
+            torn += 1;
+        } else {
+            assert_eq!(segment.end, SegmentEnd::Whole, "{cut}");
+        }
+        let steps = steps(&segment.section, Arc::clone(&world.graph));
+        assert!(steps >= most, "{cut}");
+        most = steps;
+    }
+    assert!(torn > 0 && most > 0);
+}
+
+#[test]
+fn a_file_with_changed_bytes_is_played_up_to_them() {
+    let (world, files) = saved_world();
+    let all = steps(&Segment::from_bytes(&files[0]).unwrap().section, Arc::clone(&world.graph));
+    let mut damaged_files = 0;
+    for at in (0..files[0].len()).step_by(11) {
+        let mut damaged = files[0].clone();
+        damaged[at] ^= 0x15;
+        let Ok(segment) = Segment::from_bytes(&damaged) else { continue };
+        assert_ne!(segment.end, SegmentEnd::Whole, "{at}");
+        damaged_files += usize::from(matches!(segment.end, SegmentEnd::Damaged { .. }));
+        assert!(steps(&segment.section, Arc::clone(&world.graph)) < all, "{at}");
+    }
+    assert!(damaged_files > 0);
 }

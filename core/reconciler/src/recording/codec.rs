@@ -11,10 +11,11 @@ use super::{Recording, Section};
 use crate::interface::{Input, Output, SwitchTable};
 use crate::reconciler::Reconciler;
 
-/// First bytes of a file with a recording.
+/// First bytes of a file with a recording. Segments have a number of their own, which changes with
+/// this one.
 const MAGIC: &[u8] = b"fabricast recording 2\n";
 /// Bytes of the length before a frame.
-const LENGTH: usize = 4;
+pub(super) const LENGTH: usize = 4;
 
 /// Reason why a recording cannot be read or played.
 #[derive(Debug, Error)]
@@ -25,6 +26,9 @@ pub enum RecordingError {
     /// The file is damaged.
     #[error("the recording is damaged: {0}")]
     Damaged(String),
+    /// The writer of the file was stopped before its first record was written.
+    #[error("the recording ends before its first record")]
+    Unbegun,
     /// The topology in the file cannot be read.
     #[error("the topology of the recording cannot be read")]
     Topology(#[from] ibnetdiscover::ReadError),
@@ -57,21 +61,30 @@ impl<'a> Frame<&'a Input> {
 
 /// A digest of an output.
 pub(super) fn digest(output: &Output) -> u64 {
-    let digest = Sha256::digest(encode(output));
+    digest_of(&encode(output))
+}
+
+/// A digest of bytes.
+pub(super) fn digest_of(bytes: &[u8]) -> u64 {
+    let digest = Sha256::digest(bytes);
     digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+pub(super) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     // Values of these types can always be written; a lost one would be found when it is read.
     postcard::to_stdvec(value).unwrap_or_default()
 }
 
+/// Appends a frame, with its length before it.
+pub(super) fn push_frame(frames: &mut Vec<u8>, bytes: &[u8]) {
+    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    frames.extend_from_slice(&length.to_le_bytes());
+    frames.extend_from_slice(bytes);
+}
+
 impl Section {
     pub(super) fn push(&mut self, frame: &Frame<&Input>) {
-        let bytes = encode(frame);
-        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        self.frames.extend_from_slice(&length.to_le_bytes());
-        self.frames.extend_from_slice(&bytes);
+        push_frame(&mut self.frames, &encode(frame));
     }
 
     /// The frame at an offset, and the offset of the next one; `None` at the end.

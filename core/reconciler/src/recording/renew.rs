@@ -26,13 +26,14 @@ pub enum Renewal {
 }
 
 impl Recorder {
-    /// Begins the next section if the present one is long, or was dropped, and the reconciler is at
-    /// rest. Call it when there is no output and no input.
+    /// Begins the next section if the present one is long, or was dropped, or another one is wanted,
+    /// and the reconciler is at rest. Call it when there is no output and no input.
     ///
     /// Costs as much as the start of a reconciler with these records, but for the calls.
     pub fn renew(&mut self, now: Moment) -> Renewal {
         let length = self.sections.back().map_or(usize::MAX, Section::len);
-        let is_due = self.limit > 0 && length > self.limit / RENEWAL_SHARE && now >= self.renew_at;
+        let is_wanted = self.wants_section || length > self.limit / RENEWAL_SHARE;
+        let is_due = self.limit > 0 && is_wanted && now >= self.renew_at;
         if !is_due || !self.reconciler.is_at_rest() {
             return Renewal::NotNow;
         }
@@ -47,6 +48,8 @@ impl Recorder {
         successor.agents.take_over_drifts(&mut self.reconciler.agents);
         self.reconciler = successor;
         self.sections.push_back(section);
+        self.wants_section = false;
+        self.taken = None;
         self.stay_bounded();
         Renewal::Done
     }
