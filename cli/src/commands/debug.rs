@@ -3,6 +3,8 @@
 mod replay;
 
 use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -11,7 +13,8 @@ use fabricast_proto::v1;
 use fabricast_proto::v1::administration_service_client::AdministrationServiceClient;
 use fabricast_proto::v1::route_service_client::RouteServiceClient;
 use fabricast_proto::v1::switch_agent_service_client::SwitchAgentServiceClient;
-use fabricast_rpc::RpcError;
+use fabricast_reconciler::SegmentName;
+use fabricast_rpc::{Reason, RpcError};
 use prost::Message;
 use serde::Serialize;
 
@@ -23,6 +26,8 @@ use crate::progress::Progress;
 use crate::remote::{self, Remote, block_on};
 use replay::ReplayArgs;
 
+/// Folder of a server in a bundle with the files of its recordings.
+const RECORDINGS: &str = "recordings";
 /// Largest page of a list.
 const PAGE: u32 = 10_000;
 
@@ -36,7 +41,8 @@ pub(crate) enum DebugCommand {
     /// Run a route service's recording again, offline, and print each input with what followed.
     ///
     /// `debug bundle` saves recordings. The replay makes the same decisions as the recorded
-    /// run, and ends with an error at the first one that differs.
+    /// run, and ends with an error at the first one that differs. Of a route service that was
+    /// killed, the last bytes of a file may be missing; that is said, and all before is played.
     Replay(ReplayArgs),
 }
 
@@ -202,6 +208,7 @@ impl Bundle {
         let mut client = RouteServiceClient::new(server.peer().channel());
         let status = client.get_route_status(v1::GetRouteStatusRequest {}).await;
         let Some(status) = self.keep("route-status", address, status)? else { return Ok(None) };
+        self.recordings(address, client.clone()).await?;
         if !status.active {
             return Ok(Some(status.active_address).filter(|active| !active.is_empty()));
         }
@@ -214,6 +221,37 @@ impl Bundle {
             Err(error) => self.problem(address, "recording", error.message()),
         }
         Ok(None)
+    }
+
+    /// Writes the files of a route service's recordings, if its settings name a folder for them.
+    async fn recordings(
+        &mut self,
+        address: &str,
+        mut client: RouteServiceClient<fabricast_rpc::Channel>,
+    ) -> Result<(), Failure> {
+        let request = v1::DownloadRecordingRequest { files: true };
+        let mut stream = match remote::answer(client.download_recording(request)).await {
+            Ok(stream) => stream,
+            Err(error) => {
+                // An earlier version has no files, and takes the request for one of its recording.
+                let refusals = [Reason::NotLeader, Reason::NothingRecorded];
+                let is_earlier = error.reason().is_some_and(|reason| refusals.contains(&reason));
+                if !is_earlier {
+                    self.problem(address, RECORDINGS, error.message());
+                }
+                return Ok(());
+            }
+        };
+        loop {
+            match stream.message().await.map_err(RpcError::from) {
+                Ok(Some(response)) => self.extend(address, &response)?,
+                Ok(None) => return Ok(()),
+                Err(error) => {
+                    self.problem(address, RECORDINGS, error.message());
+                    return Ok(());
+                }
+            }
+        }
     }
 
     async fn switches(
@@ -305,13 +343,37 @@ impl Bundle {
     }
 
     fn write(&mut self, address: &str, name: &str, text: impl AsRef<[u8]>) -> Result<(), Failure> {
-        let folder = self.draft.path().join(address.replace([':', '[', ']', '/'], "_"));
+        let folder = self.folder_of(address);
         let file = folder.join(name);
-        std::fs::create_dir_all(&folder)
-            .and_then(|()| std::fs::write(&file, text))
+        fs::create_dir_all(&folder)
+            .and_then(|()| fs::write(&file, text))
             .with_context(|| format!("write '{}'", self.place.display()))?;
         self.summary.files += 1;
         Ok(())
+    }
+
+    /// Appends a part to its file of recordings. A name that no such file has is not trusted.
+    fn extend(
+        &mut self,
+        address: &str,
+        response: &v1::DownloadRecordingResponse,
+    ) -> Result<(), Failure> {
+        let v1::DownloadRecordingResponse { part, file } = response;
+        if !SegmentName::is_of_recording(file) {
+            return Ok(());
+        }
+        let folder = self.folder_of(address).join(RECORDINGS);
+        let place = folder.join(file);
+        self.summary.files += usize::from(!place.exists());
+        fs::create_dir_all(&folder)
+            .and_then(|()| OpenOptions::new().create(true).append(true).open(&place))
+            .and_then(|mut file| file.write_all(part))
+            .with_context(|| format!("write '{}'", self.place.display()))?;
+        Ok(())
+    }
+
+    fn folder_of(&self, address: &str) -> PathBuf {
+        self.draft.path().join(address.replace([':', '[', ']', '/'], "_"))
     }
 
     /// Moves the files to their final folder and prints the summary.
@@ -324,8 +386,8 @@ impl Bundle {
         let Self { draft, place, summary, route_services } = self;
         let named = || format!("write '{}'", place.display());
         let about = serde_json::to_string_pretty(&summary)?;
-        std::fs::write(draft.path().join("summary.json"), about).with_context(named)?;
-        std::fs::rename(draft.path(), &place).with_context(named)?;
+        fs::write(draft.path().join("summary.json"), about).with_context(named)?;
+        fs::rename(draft.path(), &place).with_context(named)?;
         let _moved = draft.keep();
         output::print(format, &summary, |summary| {
             let Summary { folder, servers, files, problems } = summary;
@@ -344,7 +406,7 @@ impl Bundle {
 async fn recording(
     mut client: RouteServiceClient<fabricast_rpc::Channel>,
 ) -> Result<Vec<u8>, RpcError> {
-    let request = v1::DownloadRecordingRequest {};
+    let request = v1::DownloadRecordingRequest { files: false };
     let mut stream = remote::answer(client.download_recording(request)).await?;
     let mut file = Vec::new();
     while let Some(response) = stream.message().await? {

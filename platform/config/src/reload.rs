@@ -132,7 +132,8 @@ reload!(
     RouterConfig,
     fixed: [
         listen, advertise, certificates, tic, switch_agents, engine, root_scope, fault_tolerant, stay_after_healing,
-        root_policy, merge_policy, merge_partner, deadlock_free, colors, tables, recording_bytes
+        root_policy, merge_policy, merge_partner, deadlock_free, colors, tables, recording_bytes,
+        recording_folder, recording_folder_bytes
     ],
     free: [limits, counter_interval, drain, read_back, read_back_rate]
 );

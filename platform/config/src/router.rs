@@ -71,6 +71,10 @@ pub struct RouterConfig {
     pub read_back_rate: u32,
     /// Bytes that the recording of inputs may take in memory; 0 records nothing.
     pub recording_bytes: usize,
+    /// Folder for files of the recording; `None` to write none.
+    pub recording_folder: Option<PathBuf>,
+    /// Bytes that these files may have; at least twice `recording_bytes` if there is a folder.
+    pub recording_folder_bytes: u64,
 }
 
 impl RouterConfig {
@@ -182,6 +186,15 @@ pub struct RawRouterConfig {
     /// fetches and `fabricast debug replay` plays; 0 records nothing. Default 67108864, some
     /// hundred thousand changes.
     pub recording_bytes: usize,
+    /// Folder where the recording is written to files, too, of this route service alone; it is
+    /// made if it is missing. There it outlasts the process, so that `fabricast debug replay` plays
+    /// what led to a crash. Default: none, no files are written, as the service has no folder of
+    /// its own otherwise.
+    pub recording_folder: Option<PathBuf>,
+    /// Bytes that the files in `recording_folder` may have together, at least twice
+    /// `recording_bytes`; the oldest ones are deleted. Default 1073741824, sixteen times what is in
+    /// memory.
+    pub recording_folder_bytes: u64,
 }
 
 fn engine<'de, D: Deserializer<'de>>(value: D) -> Result<Option<EngineKind>, D::Error> {
@@ -226,6 +239,8 @@ impl Default for RawRouterConfig {
             read_back: Duration::from_secs(10),
             read_back_rate: 200,
             recording_bytes: 64 << 20,
+            recording_folder: None,
+            recording_folder_bytes: 1 << 30,
         }
     }
 }
@@ -243,6 +258,22 @@ impl RawRouterConfig {
             merge_policy: self.merge_policy,
             merge_partner: self.merge_partner,
             deadlock_free: self.deadlock_free,
+        }
+    }
+
+    /// Refuses a folder for recordings that could not hold any.
+    fn check_recording_folder(&self, problems: &mut Problems) {
+        let Some(folder) = &self.recording_folder else { return };
+        if folder.as_os_str().is_empty() {
+            problems.add("recording_folder", "empty; expected the path of a folder");
+        }
+        if self.recording_bytes == 0 {
+            problems.add("recording_folder", "nothing is recorded, as recording_bytes is 0");
+        }
+        let least = u64::try_from(self.recording_bytes).unwrap_or(u64::MAX).saturating_mul(2);
+        if self.recording_folder_bytes < least {
+            let what = format!("less than {least}, twice recording_bytes");
+            problems.add("recording_folder_bytes", what);
         }
     }
 
@@ -267,6 +298,7 @@ impl Role for RouterConfig {
 
     fn check(raw: RawRouterConfig, problems: &mut Problems) -> Option<Self> {
         raw.check_engine(problems);
+        raw.check_recording_folder(problems);
         let certificates =
             check_connections(problems, raw.listen, raw.allow_plaintext, raw.certificates);
         let unasked = certificates.is_none() && !raw.allow_plaintext;
@@ -317,6 +349,8 @@ impl Role for RouterConfig {
             read_back: raw.read_back,
             read_back_rate: raw.read_back_rate,
             recording_bytes: raw.recording_bytes,
+            recording_folder: raw.recording_folder,
+            recording_folder_bytes: raw.recording_folder_bytes,
         })
     }
 }

@@ -191,7 +191,7 @@ allow_plaintext = 'yes'
             &format!("F:6: router.engine: unknown engine `c-mr4lms`, expected one of {engines}"),
             "F:2: router.listen: invalid socket address syntax, expected one such as 127.0.0.1:7401",
             "F:3: router.tic: invalid type: integer `7`, expected an address of the form host:port, or a list of them",
-            "F:5: router.trees: unknown field `trees`, expected one of `listen`, `allow_plaintext`, `advertise`, `certificates`, `limits`, `tic`, `switch_agents`, `engine`, `root_scope`, `fault_tolerant`, `stay_after_healing`, `root_policy`, `merge_policy`, `merge_partner`, `deadlock_free`, `counter_interval`, `colors`, `tables`, `drain`, `read_back`, `read_back_rate`, `recording_bytes`",
+            "F:5: router.trees: unknown field `trees`, expected one of `listen`, `allow_plaintext`, `advertise`, `certificates`, `limits`, `tic`, `switch_agents`, `engine`, `root_scope`, `fault_tolerant`, `stay_after_healing`, `root_policy`, `merge_policy`, `merge_partner`, `deadlock_free`, `counter_interval`, `colors`, `tables`, `drain`, `read_back`, `read_back_rate`, `recording_bytes`, `recording_folder`, `recording_folder_bytes`",
             "F:4: router.switch_agents[1]: 'b' is not of the form host:port",
             "F:4: router.switch_agents[2]: listed twice",
         ]
@@ -267,6 +267,31 @@ fn colors_zero_empty_keys_and_empty_paths_are_refused() {
     assert_eq!(
         complaints::<RouterConfig>("[router]\nswitch_agents = []", &[]),
         ["F:2: router.switch_agents: empty; without an agent no switch can be programmed"]
+    );
+}
+
+#[test]
+fn a_folder_for_recordings_can_hold_some() {
+    let config: RouterConfig = load_text("[router]\nrecording_folder = 'r'\n", &[]).unwrap();
+    assert_eq!(config.recording_folder.unwrap().to_str(), Some("r"));
+    assert_eq!(config.recording_folder_bytes, 1 << 30);
+    let none: RouterConfig =
+        load_text("[router]\nrecording_bytes = 0\nrecording_folder_bytes = 0\n", &[]).unwrap();
+    assert_eq!(none.recording_folder, None);
+    assert_eq!(
+        complaints::<RouterConfig>(
+            "[router]\nrecording_folder = 'r'\nrecording_bytes = 100\nrecording_folder_bytes = 199",
+            &[]
+        ),
+        ["F:4: router.recording_folder_bytes: less than 200, twice recording_bytes"]
+    );
+    assert_eq!(
+        complaints::<RouterConfig>("[router]\nrecording_folder = 'r'\nrecording_bytes = 0", &[]),
+        ["F:2: router.recording_folder: nothing is recorded, as recording_bytes is 0"]
+    );
+    assert_eq!(
+        complaints::<RouterConfig>("[router]\nrecording_folder = ''", &[]),
+        ["F:2: router.recording_folder: empty; expected the path of a folder"]
     );
 }
 

@@ -70,6 +70,8 @@ metrics! {
     ROUTER_PROGRAM: Seconds "fabricast_router_last_program_seconds", "Time of the last programming round";
     ROUTER_DRIFTS: Counter "fabricast_router_table_drifts", "Tables that were read back and held something else than was written";
     ROUTER_COMPARISONS: Counter "fabricast_router_table_comparisons", "Tables that were read back and compared with what was written";
+    ROUTER_RECORDING_FILE_BYTES: Gauge "fabricast_router_recording_file_bytes", "Bytes of the files of the recording; 0 without such files";
+    ROUTER_RECORDING_DROPPED: Counter "fabricast_router_recording_dropped_records", "Recorded inputs and outputs that came into no file, as the disk was too slow or refused them";
     AGENT_ADMISSIONS: Counter "fabricast_operating_agent_admissions", "Times that the TIC has admitted a node hosted here";
     AGENT_DOWNS: Counter "fabricast_operating_agent_downs", "Times that a node hosted here was stopped, or learned that it was expelled";
     SWITCH_ENTRIES: Counter "fabricast_switch_agent_entries_written", "Table entries that switches have taken";

@@ -13779,13 +13779,20 @@ pub struct TreeLink {
 }
 /// Request of DownloadRecording.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DownloadRecordingRequest {}
+pub struct DownloadRecordingRequest {
+    /// Optional. True to get the files of `recording_folder`; without that setting there are none.
+    #[prost(bool, tag = "1")]
+    pub files: bool,
+}
 /// Response of DownloadRecording.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DownloadRecordingResponse {
     /// The next bytes of the file.
     #[prost(bytes = "vec", tag = "1")]
     pub part: ::prost::alloc::vec::Vec<u8>,
+    /// Name of the file, if files were asked for; they come one after the other.
+    #[prost(string, tag = "2")]
+    pub file: ::prost::alloc::string::String,
 }
 /// Request of ListTableDrifts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -14194,8 +14201,9 @@ pub mod route_service_client {
                 .await
         }
         /// Returns the recording of the latest inputs, a file for `fabricast debug replay`, in parts of
-        /// 1 MiB at most.
-        /// Errors: UNAVAILABLE / NOT_LEADER, FAILED_PRECONDITION / NOTHING_RECORDED.
+        /// 1 MiB at most; or the files of `recording_folder`, which a route service that stands by has,
+        /// too.
+        /// Errors: UNAVAILABLE / NOT_LEADER, FAILED_PRECONDITION / NOTHING_RECORDED; none for files.
         pub async fn download_recording(
             &mut self,
             request: impl tonic::IntoRequest<super::DownloadRecordingRequest>,
@@ -14308,8 +14316,9 @@ pub mod route_service_server {
             + std::marker::Send
             + 'static;
         /// Returns the recording of the latest inputs, a file for `fabricast debug replay`, in parts of
-        /// 1 MiB at most.
-        /// Errors: UNAVAILABLE / NOT_LEADER, FAILED_PRECONDITION / NOTHING_RECORDED.
+        /// 1 MiB at most; or the files of `recording_folder`, which a route service that stands by has,
+        /// too.
+        /// Errors: UNAVAILABLE / NOT_LEADER, FAILED_PRECONDITION / NOTHING_RECORDED; none for files.
         async fn download_recording(
             &self,
             request: tonic::Request<super::DownloadRecordingRequest>,

@@ -118,7 +118,8 @@ impl Calls {
     pub(crate) async fn recording(
         &self,
     ) -> Result<Streaming<v1::DownloadRecordingResponse>, RpcError> {
-        Ok(self.router().download_recording(v1::DownloadRecordingRequest {}).await?.into_inner())
+        let request = v1::DownloadRecordingRequest { files: false };
+        Ok(self.router().download_recording(request).await?.into_inner())
     }
 
     pub(crate) async fn drifts(&self) -> Result<v1::ListTableDriftsResponse, RpcError> {

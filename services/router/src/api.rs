@@ -1,8 +1,9 @@
 //! The gRPC API of the route service.
 
 mod computations;
+mod recordings;
 
-use std::pin::Pin;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fabricast_proto::v1;
@@ -12,7 +13,6 @@ use fabricast_routing::HomeError;
 use fabricast_rpc::{CallCost, Leader, Reason};
 use fabricast_topology::ibnetdiscover;
 use tokio::sync::{mpsc, oneshot};
-use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
 use crate::control_loop::Query;
@@ -31,11 +31,6 @@ const MOST_MOVES: u32 = 1000;
 /// Most parts of the fabric that a request names.
 const MOST_ELEMENTS: usize = 1000;
 
-/// Bytes of a part of a recording.
-const PART: usize = 1 << 20;
-
-type Parts = Pin<Box<dyn Stream<Item = Result<v1::DownloadRecordingResponse, Status>> + Send>>;
-
 /// Hands queries to the control loop and its answers back.
 #[derive(Clone, Debug)]
 pub(crate) struct RouteServer {
@@ -46,6 +41,8 @@ pub(crate) struct RouteServer {
     pub(crate) plans: Computations,
     /// Permits for figures of the plan at work.
     pub(crate) figures: Computations,
+    /// Folder with files of recordings, if there is one.
+    pub(crate) recording_folder: Option<PathBuf>,
 }
 
 impl RouteServer {
@@ -80,7 +77,7 @@ impl RouteServer {
 
 #[tonic::async_trait]
 impl RouteService for RouteServer {
-    type DownloadRecordingStream = Parts;
+    type DownloadRecordingStream = recordings::Parts;
 
     async fn get_route_status(
         &self,
@@ -199,8 +196,11 @@ impl RouteService for RouteServer {
 
     async fn download_recording(
         &self,
-        _request: Request<v1::DownloadRecordingRequest>,
-    ) -> Result<Response<Parts>, Status> {
+        request: Request<v1::DownloadRecordingRequest>,
+    ) -> Result<Response<recordings::Parts>, Status> {
+        if request.into_inner().files {
+            return Ok(Response::new(recordings::of_folder(self.recording_folder.clone())));
+        }
         if self.active.own_term() == 0 {
             return Err(self.not_active());
         }
@@ -214,10 +214,7 @@ impl RouteService for RouteServer {
             recording.to_bytes()
         });
         let stopping = |_| Reason::ShuttingDown.status("the route service is stopping", &[]);
-        let file = file.await.map_err(stopping)?;
-        let parts: Vec<_> = file.chunks(PART).map(<[u8]>::to_vec).collect();
-        let response = |part| Ok(v1::DownloadRecordingResponse { part });
-        Ok(Response::new(Box::pin(tokio_stream::iter(parts.into_iter().map(response)))))
+        Ok(Response::new(recordings::of_bytes(&file.await.map_err(stopping)?)))
     }
 
     async fn explain_route(

@@ -11,11 +11,13 @@
 //!                                     └──missing trees──► TIC
 //!
 //!  RouteServer ──status──► gauges ──► metrics
+//!
+//!  ControlLoop ──what it records──► thread of `recording_files.rs` ──► files ──► RouteServer
 //! ```
 //!
 //! `ControlLoop` owns all state; the other tasks pass messages. Both of its channels are bounded: a
 //! slow loop slows the watch down, and the TIC ends a watch that is too slow, which then starts
-//! again with a snapshot.
+//! again with a snapshot. A slow disk slows nothing down: what has no room in its queue is dropped.
 //!
 //! These tasks run while the route service holds the newest term, and start anew with each term
 //! (`terms.rs`, `standby.rs`):
@@ -24,7 +26,9 @@
 //!  wait for a term ──► tasks above, renewals ──► a newer term exists ──► wait for a term ...
 //! ```
 
+use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use fabricast_config::RouterConfig;
@@ -41,6 +45,7 @@ use crate::control_loop::Query;
 use crate::default_engine::default_engine;
 use crate::gauges;
 use crate::grpc::GrpcEnvironment;
+use crate::recording_files::RecordingFiles;
 use crate::run_error::RunError;
 use crate::settings::{LiveSettings, RoutingSettings};
 use crate::standby::{ActiveRouter, Standby};
@@ -56,6 +61,14 @@ pub enum StartError {
     /// The address of a TIC or switch agent cannot be parsed.
     #[error(transparent)]
     Peer(#[from] PeerError),
+    /// The folder for the files of the recording cannot be used.
+    #[error("recordings cannot be written to '{}'", folder.display())]
+    Recording {
+        /// Folder that the settings name.
+        folder: PathBuf,
+        /// Failure of the file system, or that another route service uses the folder.
+        source: io::Error,
+    },
 }
 
 /// A route service that is bound to its address.
@@ -69,24 +82,36 @@ pub struct App {
     active: ActiveRouter,
     api: RouteServer,
     settings: LiveSettings,
+    recording_files: Option<RecordingFiles>,
 }
 
 impl App {
-    /// Binds the address and prepares channels to the peers; nothing runs yet.
+    /// Binds the address, opens the folder for recordings and prepares channels to the peers.
+    /// Nothing runs yet but the thread that writes to the folder.
     ///
     /// # Errors
     ///
-    /// [`StartError`] if the address is taken or a peer's cannot be parsed.
+    /// [`StartError`] if the address is taken, a peer's cannot be parsed or the folder cannot be
+    /// used.
     pub fn bind(config: RouterConfig, security: Security) -> Result<Self, StartError> {
         let tic = security.leader(&config.tic)?;
         let agents = config.switch_agents.iter().map(|agent| security.peer(agent.as_str()));
         let agents = agents.collect::<Result<_, _>>()?;
         let server = BoundServer::bind(config.listen, security)?;
+        let recording_files = open_recording_files(&config)?;
+        let recording_folder = config.recording_folder.clone();
         let (sender, queries) = mpsc::channel(QUEUE);
         let active = ActiveRouter::default();
         let (plans, figures) = (Computations::new(), Computations::new());
         let (active_now, tic_now) = (active.clone(), tic.clone());
-        let api = RouteServer { queries: sender, active: active_now, tic: tic_now, plans, figures };
+        let api = RouteServer {
+            queries: sender,
+            active: active_now,
+            tic: tic_now,
+            plans,
+            figures,
+            recording_folder,
+        };
         let known = active.clone();
         let mut services = Services::new("router")
             .with(RouteServiceServer::new(api.clone()))
@@ -98,7 +123,7 @@ impl App {
             services = services.with_peer("switch-agent", agent.as_str());
         }
         let settings = LiveSettings::new(config);
-        Ok(Self { server, services, tic, agents, queries, active, api, settings })
+        Ok(Self { server, services, tic, agents, queries, active, api, settings, recording_files })
     }
 
     /// Address that clients use.
@@ -132,7 +157,8 @@ impl App {
     }
 
     async fn serve_until(self, stop: CancellationToken) -> Result<(), RunError> {
-        let Self { server, services, tic, agents, active, api, settings, .. } = self;
+        let Self { server, services, tic, agents, active, api, settings, recording_files, .. } =
+            self;
         let config = settings.config().clone();
         let mut queries = self.queries;
         let environment = GrpcEnvironment::new(tic.clone(), agents.clone());
@@ -146,7 +172,8 @@ impl App {
                 let topology = watch::load_topology(&tic).await?;
                 let default = || default_engine(&topology.graph, config.engine_options());
                 let engine = config.engine.unwrap_or_else(default);
-                let term_settings = RoutingSettings::new(engine, settings.clone());
+                let term_settings = RoutingSettings::new(engine, settings.clone())
+                    .with_recording_files(recording_files.clone());
                 let collectives = |term| {
                     let graph = Arc::clone(&topology.graph);
                     let agents = agents.clone();
@@ -178,4 +205,14 @@ impl App {
         standby.release().await;
         ended
     }
+}
+
+/// Opens the folder for recordings, if the settings name one.
+fn open_recording_files(config: &RouterConfig) -> Result<Option<RecordingFiles>, StartError> {
+    let Some(folder) = &config.recording_folder else { return Ok(None) };
+    // As much may wait for the disk as is kept in memory: a section with all records fits.
+    let queue_limit = config.recording_bytes;
+    RecordingFiles::open(folder, config.recording_folder_bytes, queue_limit)
+        .map(Some)
+        .map_err(|source| StartError::Recording { folder: folder.clone(), source })
 }

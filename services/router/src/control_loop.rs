@@ -22,6 +22,7 @@ use crate::better_homes::HomeQuery;
 use crate::counters::Loads;
 use crate::environment::Environment;
 use crate::faults::FaultQuery;
+use crate::recording_files::{RecordingFiles, SegmentQueue};
 use crate::run_error::RunError;
 use crate::settings::RoutingSettings;
 use crate::status::PlanStatus;
@@ -78,6 +79,8 @@ pub(crate) struct ControlLoop<O> {
     scheme: v1::RouteChoiceScheme,
     term: u64,
     reconciler: Recorder,
+    /// Queue of the recording's files, if there are any.
+    segments: Option<SegmentQueue>,
     backoff: Backoff,
     loads: Loads,
     /// Trace parents of changes that the next turn takes.
@@ -118,6 +121,7 @@ impl<O: Environment> ControlLoop<O> {
         };
         let limit = settings.live.config().recording_bytes;
         let reconciler = Recorder::new(setup, limit, environment.now()).map_err(RunError::from)?;
+        let segments = settings.recording_files.as_ref().map(RecordingFiles::queue);
         Ok(Self {
             environment,
             settings,
@@ -125,6 +129,7 @@ impl<O: Environment> ControlLoop<O> {
             scheme,
             term: number,
             reconciler,
+            segments,
             backoff: Backoff::default(),
             loads,
             traceparents: Vec::new(),
@@ -144,6 +149,7 @@ impl<O: Environment> ControlLoop<O> {
     ) -> Result<(), LoopEnd> {
         loop {
             while let Some(output) = self.reconciler.poll_output() {
+                self.save_recording();
                 if let Some(reply) = self.carry_out(output, queries).await? {
                     // A turn that begins now takes what has arrived meanwhile.
                     self.take_messages(messages)?;
@@ -171,8 +177,28 @@ impl<O: Environment> ControlLoop<O> {
     }
 
     fn renew_recording(&mut self) {
-        if let Renewal::TooLarge(bytes) = self.reconciler.renew(self.environment.now()) {
-            warn!(bytes, "records take more than `recording_bytes` allows, nothing is recorded");
+        self.save_recording();
+        match self.reconciler.renew(self.environment.now()) {
+            Renewal::NotNow => {}
+            Renewal::Done => self.save_recording(),
+            Renewal::TooLarge(bytes) => {
+                warn!(
+                    bytes,
+                    "records take more than `recording_bytes` allows, nothing is recorded"
+                );
+            }
+        }
+    }
+
+    /// Queues for the files what was recorded since the last call.
+    fn save_recording(&mut self) {
+        let Some(segments) = &mut self.segments else { return };
+        let now = self.environment.now();
+        if let Some(part) = self.reconciler.take_part() {
+            segments.put(part, &self.topology.graph, now);
+        }
+        if segments.wants_section(now) {
+            self.reconciler.want_section();
         }
     }
 

@@ -7,6 +7,8 @@ use fabricast_reconciler::Timing;
 use fabricast_routing::{EngineKind, EngineOptions};
 use tokio::sync::watch;
 
+use crate::recording_files::RecordingFiles;
+
 /// Settings of the control loop.
 #[derive(Clone, Debug)]
 pub struct RoutingSettings {
@@ -16,6 +18,8 @@ pub struct RoutingSettings {
     pub(crate) engine_options: EngineOptions,
     /// Settings that may change while the loop runs.
     pub(crate) live: LiveSettings,
+    /// Files of the recording; `None` to record in memory only.
+    pub(crate) recording_files: Option<RecordingFiles>,
 }
 
 impl RoutingSettings {
@@ -23,7 +27,12 @@ impl RoutingSettings {
     #[must_use]
     pub fn new(engine: EngineKind, live: LiveSettings) -> Self {
         let engine_options = live.config().engine_options();
-        Self { engine, engine_options, live }
+        Self { engine, engine_options, live, recording_files: None }
+    }
+
+    /// The same with files for the recording.
+    pub(crate) fn with_recording_files(self, recording_files: Option<RecordingFiles>) -> Self {
+        Self { recording_files, ..self }
     }
 }
 
