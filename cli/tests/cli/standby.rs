@@ -10,7 +10,7 @@ use fabricast_proto::v1::administration_service_client::AdministrationServiceCli
 use fabricast_rpc::Peer;
 use serde_json::Value;
 
-use crate::support::{Sandbox, data, free_address};
+use crate::support::{Run, Sandbox, data, free_address};
 
 /// Timeout of a condition; a test that waits longer fails.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -45,11 +45,25 @@ impl Parts {
             parts.launch(role, role, &[]);
         }
         for number in 0..2 {
-            let listen = parts.routers[number].clone();
-            let name = format!("router-{number}");
-            parts.launch(&name, "router", &[("FABRICAST_ROUTER__LISTEN", &listen)]);
+            parts.launch_router(number);
         }
         parts
+    }
+
+    /// Launches a router that has a folder for recordings.
+    fn launch_router(&mut self, number: usize) {
+        let (listen, folder) = (self.routers[number].clone(), format!("recordings-{number}"));
+        let settings = [
+            ("FABRICAST_ROUTER__LISTEN", listen.as_str()),
+            ("FABRICAST_ROUTER__RECORDING_FOLDER", folder.as_str()),
+        ];
+        self.launch(&format!("router-{number}"), "router", &settings);
+    }
+
+    fn kill(&mut self, name: &str) {
+        let at = self.children.iter().position(|(known, _)| known == name);
+        let (_, mut child) = self.children.remove(at.expect("it was started"));
+        child.kill().and_then(|()| child.wait()).expect("it can be killed");
     }
 
     fn launch(&mut self, name: &str, role: &str, variables: &[(&str, &str)]) {
@@ -212,6 +226,69 @@ fn a_bundle_of_a_route_service_that_waits_for_its_term_is_no_all_clear() {
 }
 
 #[test]
+fn the_inputs_of_a_killed_router_are_played_from_its_files() {
+    let mut parts = Parts::start();
+    for node in ["node001", "gpu042"] {
+        parts.join("recorded", node);
+    }
+    parts.routed("recorded");
+    let first = parts.active();
+    let live = format!("recordings-{first}");
+    let played = |parts: &Parts, folder: &str| {
+        parts.sandbox.run(&["debug", "replay", folder, "--group", "recorded"])
+    };
+    // The disk is written a little later.
+    let started = Instant::now();
+    loop {
+        let run = played(&parts, &live);
+        if run.code == 0 {
+            break;
+        }
+        assert!(started.elapsed() < LIMIT, "{run:?}");
+    }
+    let mut second = parts.sandbox.command(&["router", "--config", "f.toml"]);
+    second.env("FABRICAST_ROUTER__LISTEN", free_address());
+    second.env("FABRICAST_ROUTER__RECORDING_FOLDER", &live);
+    let second = Run::of(&[], &second.output().expect("the binary starts"));
+    assert_eq!(second.code, 2, "{second:?}");
+    assert!(second.stderr.contains("another route service writes there"), "{second:?}");
+
+    parts.kill(&format!("router-{first}"));
+    parts.launch_router(first);
+    let restarted = parts.routers[first].clone();
+    parts.wait(&["route", "status", "--server", &restarted], |status| status["settled"] == true);
+    parts.sandbox.ok(&["debug", "bundle", "--out", "bundle", "--server", &restarted]);
+    let folder = format!("bundle/{}/recordings", restarted.replace(':', "_"));
+    let run = played(&parts, &folder);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.stdout.ends_with(" written entries: all as recorded\n"), "{run:?}");
+
+    let all = |parts: &Parts| parts.sandbox.run(&["debug", "replay", &folder]);
+    let entries = std::fs::read_dir(parts.sandbox.path(&folder)).expect("the folder is there");
+    let names = entries.map(|entry| entry.expect("it can be listed").file_name());
+    let names = names.map(|name| name.into_string().expect("text"));
+    let name = names.filter(|name| name.ends_with(".segment")).min().expect("a segment");
+    let file = format!("{folder}/{name}");
+    let lines = parts.sandbox.ok(&["debug", "replay", &file]);
+    assert!(lines.contains("section 0 begins at 20"), "{lines}");
+    let whole = std::fs::read(parts.sandbox.path(&file)).expect("it can be read");
+    let length = whole.len();
+    parts.sandbox.write(&file, &whole[..length - 3]);
+    let run = all(&parts);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(
+        run.stderr.contains(&format!("{name}' ends as the route service was killed")),
+        "{run:?}"
+    );
+    let mut damaged = whole;
+    damaged[length - 1] ^= 1;
+    parts.sandbox.write(&file, damaged);
+    let run = all(&parts);
+    run.refused(2, "the recording is damaged");
+    assert!(run.stdout.contains("section 0 begins at 20"), "what is before it is played: {run:?}");
+}
+
+#[test]
 fn the_address_of_the_tic_is_enough_for_calls_of_every_part() {
     let parts = Parts::start();
     let tic = ["--server", parts.tic.as_str()];
@@ -287,9 +364,7 @@ fn events_are_followed_over_a_restart_of_the_tic() {
         unreachable!("there are numbers enough")
     };
     let before = sees_new_group(&parts, "before");
-    let at = parts.children.iter().position(|(name, _)| name == "tic").expect("it was started");
-    let (_, mut tic) = parts.children.remove(at);
-    tic.kill().and_then(|()| tic.wait()).expect("it can be killed");
+    parts.kill("tic");
     // Its records were in memory.
     parts.launch("tic", "tic", &[]);
     assert!(sees(&events, &format!("{before}: deleted"), LIMIT));

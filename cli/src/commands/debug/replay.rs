@@ -1,17 +1,18 @@
 //! `fabricast debug replay`: runs a recording of a route service again.
 
+mod sections;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Context;
 use clap::Args;
 use fabricast_groups::Moment;
 use fabricast_groups::ids::Gn;
 use fabricast_groups::record::{Route, RouteState};
 use fabricast_reconciler::{
-    DirectoryChange, DirectoryUpdate, FailedElement, Input, Output, RecordedEndpoint, Recording,
-    Replay, ReplayError, Reply, Step, StepKind, SwitchWrite, TurnEnd, WatchEvent, WriteReason,
+    DirectoryChange, DirectoryUpdate, FailedElement, Input, Output, RecordedEndpoint, Replay,
+    ReplayError, Reply, Step, StepKind, SwitchWrite, TurnEnd, WatchEvent, WriteReason,
 };
 use fabricast_topology::{Graph, PortSet, SwitchId};
 use serde::Serialize;
@@ -19,12 +20,14 @@ use serde::Serialize;
 use crate::args::Format;
 use crate::failure::Failure;
 use crate::output;
+use sections::{Problem, ReadSection, SectionToPlay, Sections};
 
 /// Flags of `debug replay`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// Recording, as `debug bundle` saves it (`route-service.recording`).
-    #[arg(value_name = "FILE")]
+    /// Recording, as `debug bundle` saves it (`route-service.recording`), or a folder of segments:
+    /// `recordings` of a bundle, `recording_folder` of a route service, or one file there.
+    #[arg(value_name = "FILE|DIR")]
     file: PathBuf,
     /// Print only lines that name this group.
     #[arg(long, value_name = "GROUP")]
@@ -42,7 +45,8 @@ struct Line {
     section: usize,
     /// Number of the step in the section.
     step: usize,
-    /// Seconds before the recording was taken, as a negative number.
+    /// Seconds before the recording was taken, as a negative number; of a segment, seconds since
+    /// it began.
     seconds: f64,
     text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,60 +63,107 @@ struct Summary {
     written_entries: usize,
 }
 
+/// Results of all sections together.
+#[derive(Debug, Default)]
+struct Totals {
+    summary: Summary,
+    /// True once a line has named the group.
+    has_group: bool,
+    /// True once a topology has the switch.
+    has_switch: bool,
+}
+
 impl ReplayArgs {
-    /// Plays all sections.
+    /// Plays all sections. The beginning of a file that is torn or damaged is played, too.
     ///
     /// # Errors
     ///
-    /// A file that is no recording, names that it does not have, and a step that differs.
+    /// A file that is no recording or is damaged, names that it does not have, and a step that
+    /// differs.
     pub(crate) fn replay(&self, format: Format) -> Result<(), Failure> {
-        let named = || format!("read '{}'", self.file.display());
-        let file = std::fs::read(&self.file).with_context(named)?;
-        let refuse = |why: &dyn std::fmt::Display| {
-            Failure::input(format!("'{}': {why}", self.file.display()))
-        };
-        let recording = Recording::from_bytes(&file).map_err(|error| refuse(&error))?;
-        let graph = recording.graph().map_err(|error| refuse(&error))?;
-        let switch = match &self.switch {
-            Some(name) => {
-                let known = |id: &SwitchId| {
-                    graph.switch_name(*id) == name || graph.switch_description(*id) == name
-                };
-                let found = graph.switches().find(known);
-                let found = found.ok_or_else(|| refuse(&format!("no switch is named '{name}'")))?;
-                Some(graph.switch_label(found))
+        let mut totals = Totals::default();
+        let mut damages = Vec::new();
+        for ReadSection { section, problem } in Sections::open(&self.file)? {
+            match problem {
+                Some(Problem::Torn(text)) => output::notice(&format!("fabricast: {text}")),
+                Some(Problem::Damaged(text)) => damages.push(text),
+                None => {}
             }
-            None => None,
-        };
-        let mut printer = Printer {
-            format,
-            graph: Arc::clone(&graph),
-            exported: recording.exported,
-            group: self.group.as_deref(),
-            switch: switch.as_deref(),
-            names: BTreeMap::new(),
-            records: BTreeMap::new(),
-            summary: Summary::default(),
-            section: 0,
-            has_group: false,
-        };
-        for (number, section) in recording.sections.iter().enumerate() {
-            printer.section = number;
-            let failed = |error: ReplayError| match error {
-                ReplayError::Differs { .. } => Failure::No(format!("section {number}: {error}")),
-                ReplayError::Recording(_) | ReplayError::Plan(_) => refuse(&error),
-            };
-            let mut replay = Replay::new(section, Arc::clone(&graph)).map_err(failed)?;
-            printer.summary.sections += 1;
-            let begins = format!("section {number} begins: a route service without records");
-            let when = When { at: section.begins(), step: 0 };
-            printer.line(when, begins, None, BTreeSet::new())?;
-            while let Some(step) = replay.step().map_err(failed)? {
-                printer.step(&replay, &step)?;
+            if let Some(section) = section {
+                self.play(format, &section, &mut totals)?;
             }
         }
-        printer.end(&refuse)
+        self.end(format, &totals)?;
+        if damages.is_empty() { Ok(()) } else { Err(Failure::input(damages.join("; "))) }
     }
+
+    fn play(
+        &self,
+        format: Format,
+        played: &SectionToPlay,
+        totals: &mut Totals,
+    ) -> Result<(), Failure> {
+        let SectionToPlay { section, graph, zero, began } = played;
+        let number = totals.summary.sections;
+        totals.summary.sections += 1;
+        let switch = self.switch.as_ref().and_then(|name| switch_label(graph, name));
+        totals.has_switch |= switch.is_some();
+        let mut printer = Printer {
+            format,
+            graph: Arc::clone(graph),
+            zero: *zero,
+            group: self.group.as_deref(),
+            selects_switch: self.switch.is_some(),
+            switch,
+            names: BTreeMap::new(),
+            records: BTreeMap::new(),
+            totals,
+            section: number,
+        };
+        let failed = |error: ReplayError| match error {
+            ReplayError::Differs { .. } => Failure::No(format!("section {number}: {error}")),
+            ReplayError::Recording(_) | ReplayError::Plan(_) => self.refuse(&error),
+        };
+        let mut replay = Replay::new(section, Arc::clone(graph)).map_err(failed)?;
+        let at = began.as_ref().map_or_else(String::new, |time| format!(" at {time}"));
+        let begins = format!("section {number} begins{at}: a route service without records");
+        let when = When { at: section.begins(), step: 0 };
+        printer.line(when, begins, None, BTreeSet::new())?;
+        while let Some(step) = replay.step().map_err(failed)? {
+            printer.step(&replay, &step)?;
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, why: &dyn std::fmt::Display) -> Failure {
+        Failure::input(format!("'{}': {why}", self.file.display()))
+    }
+
+    fn end(&self, format: Format, totals: &Totals) -> Result<(), Failure> {
+        let Totals { summary, has_group, has_switch } = totals;
+        if let Some(name) = self.switch.as_ref().filter(|_| !has_switch) {
+            return Err(self.refuse(&format!("no switch is named '{name}'")));
+        }
+        if let Some(group) = self.group.as_ref().filter(|_| !has_group) {
+            return Err(self.refuse(&format!("no group is named '{group}'")));
+        }
+        output::print_text(&match format {
+            Format::Json => format!("{}\n", serde_json::to_string(summary)?),
+            Format::Table | Format::Hostlist | Format::Slurm => {
+                let Summary { sections, steps, written_entries } = summary;
+                format!(
+                    "{steps} steps in {sections} sections with {written_entries} written entries: all as recorded\n"
+                )
+            }
+        })
+    }
+}
+
+/// Label of the switch with a node id or description.
+fn switch_label(graph: &Graph, name: &str) -> Option<String> {
+    let is_named =
+        |id: &SwitchId| graph.switch_name(*id) == name || graph.switch_description(*id) == name;
+    graph.switches().find(is_named).map(|switch| graph.switch_label(switch))
 }
 
 /// Place of a line.
@@ -126,22 +177,24 @@ struct When {
 struct Printer<'a> {
     format: Format,
     graph: Arc<Graph>,
-    exported: Moment,
+    /// Moment from which seconds count.
+    zero: Moment,
     group: Option<&'a str>,
-    switch: Option<&'a str>,
+    /// True if only lines of one switch are printed.
+    selects_switch: bool,
+    /// Label of that switch, if the topology has it.
+    switch: Option<String>,
     /// Names of the groups.
     names: BTreeMap<Gn, String>,
     /// Texts of the groups' records: reported routes come back as records.
     records: BTreeMap<Gn, String>,
-    summary: Summary,
+    totals: &'a mut Totals,
     section: usize,
-    /// True once a line has named the group.
-    has_group: bool,
 }
 
 impl Printer<'_> {
     fn step(&mut self, replay: &Replay<'_>, step: &Step) -> Result<(), Failure> {
-        self.summary.steps += 1;
+        self.totals.summary.steps += 1;
         let when = When { at: step.at, step: step.number };
         match &step.kind {
             StepKind::Input(Input::Watch(event)) => match event {
@@ -292,7 +345,7 @@ impl Printer<'_> {
                 let why = reason.map_or("", reason_text);
                 for write in writes {
                     for (entry, groups) in self.entries(replay, write) {
-                        self.summary.written_entries += 1;
+                        self.totals.summary.written_entries += 1;
                         let text = format!("write {generation}: {entry}, {why}");
                         let switch = Some(self.graph.switch_label(write.switch));
                         self.line(when, text, switch, groups)?;
@@ -352,33 +405,17 @@ impl Printer<'_> {
         groups: BTreeSet<String>,
     ) -> Result<(), Failure> {
         let names_group = self.group.is_none_or(|group| groups.contains(group));
-        self.has_group |= names_group;
-        let names_switch = self.switch.is_none_or(|name| switch.as_deref() == Some(name));
+        self.totals.has_group |= names_group;
+        let names_switch = !self.selects_switch || (switch.is_some() && switch == self.switch);
         if !names_group || !names_switch {
             return Ok(());
         }
         let When { at, step } = when;
-        let seconds = at.since(self.exported).as_secs_f64() - self.exported.since(at).as_secs_f64();
+        let seconds = at.since(self.zero).as_secs_f64() - self.zero.since(at).as_secs_f64();
         let line = Line { section: self.section, step, seconds, text, switch, groups };
         output::print_text(&match self.format {
             Format::Json => format!("{}\n", serde_json::to_string(&line)?),
             Format::Table | Format::Hostlist | Format::Slurm => line.to_text(),
-        })
-    }
-
-    fn end(self, refuse: &dyn Fn(&dyn std::fmt::Display) -> Failure) -> Result<(), Failure> {
-        let Self { summary, group, has_group, format, .. } = self;
-        if let Some(group) = group.filter(|_| !has_group) {
-            return Err(refuse(&format!("no group is named '{group}'")));
-        }
-        output::print_text(&match format {
-            Format::Json => format!("{}\n", serde_json::to_string(&summary)?),
-            Format::Table | Format::Hostlist | Format::Slurm => {
-                let Summary { sections, steps, written_entries } = summary;
-                format!(
-                    "{steps} steps in {sections} sections with {written_entries} written entries: all as recorded\n"
-                )
-            }
         })
     }
 }
