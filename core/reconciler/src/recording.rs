@@ -132,6 +132,12 @@ impl Recorder {
 
     /// Takes an input, as [`Reconciler::handle`].
     pub fn handle(&mut self, now: Moment, input: Input) {
+        self.handle_saved(now, input, |_| {});
+    }
+
+    /// Takes an input, which `save` may take a part with before it is handled: so files also have
+    /// an input that ends the process.
+    pub fn handle_saved(&mut self, now: Moment, input: Input, save: impl FnOnce(&mut Self)) {
         if let Input::Loads(loads) = &input {
             self.loads = Some(loads.clone());
         }
@@ -143,6 +149,7 @@ impl Recorder {
         if let Some(section) = self.sections.back_mut() {
             section.push(&Frame::of(&self.reconciler, now, &input));
         }
+        save(self);
         self.reconciler.handle(now, input);
         self.stay_bounded();
     }
@@ -172,7 +179,7 @@ impl Recorder {
     }
 
     /// Takes what was recorded since the last call, for the file of the present section; `None` if
-    /// nothing was. Call it before [`Self::renew`] and after each output.
+    /// nothing was. A call before each [`Self::renew`] leaves nothing out.
     pub fn take_part(&mut self) -> Option<SectionPart> {
         let section = self.sections.back()?;
         let start = self.taken.is_none().then(|| codec::encode(&section.start));

@@ -530,6 +530,22 @@ fn a_section_begins_early_if_one_is_wanted() {
 }
 
 #[test]
+fn an_input_is_saved_before_it_is_handled() {
+    let mut world = World::new(1 << 20);
+    world.watch(WatchEvent::Snapshot(Vec::new()));
+    world.save(&mut Vec::new());
+    let mut saved = None;
+    let due = world.reconciler.next_deadline().unwrap();
+    world.reconciler.handle_saved(due, Input::Deadline, |recorder| {
+        assert!(!recorder.is_in_turn());
+        saved = recorder.take_part();
+    });
+    assert!(world.reconciler.is_in_turn());
+    assert_eq!(saved.map(|part| part.records()), Some(1));
+    assert!(world.reconciler.take_part().is_none());
+}
+
+#[test]
 fn a_file_whose_writer_was_killed_is_played_up_to_there() {
     let (world, files) = saved_world();
     let (mut torn, mut most) = (0, 0);

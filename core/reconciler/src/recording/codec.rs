@@ -26,7 +26,7 @@ pub enum RecordingError {
     /// The file is damaged.
     #[error("the recording is damaged: {0}")]
     Damaged(String),
-    /// The writer of the file was stopped before its first record was written.
+    /// The writer of the file was stopped before its head was written.
     #[error("the recording ends before its first record")]
     Unbegun,
     /// The topology in the file cannot be read.
