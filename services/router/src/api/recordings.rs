@@ -41,17 +41,17 @@ pub(super) fn of_bytes(file: &[u8]) -> Parts {
     Box::pin(tokio_stream::iter(parts.into_iter().map(response)))
 }
 
-/// Reads the files of a folder, as fast as they are taken; without a folder there are none.
+/// Reads the files of a folder, as fast as they are taken and in the turns of the client; without a
+/// folder there are none.
 pub(super) fn of_folder(folder: Option<PathBuf>) -> Parts {
     let (to, parts) = mpsc::channel(PARTS_AHEAD);
     let cost = CallCost::current();
     tokio::spawn(async move {
         let Some(folder) = folder else { return };
-        let Ok(mut reader) = cost.at_once().run(move || FileReader::of(&folder)).await else {
-            return;
-        };
+        let listed = cost.turn().await.run(move || FileReader::of(&folder));
+        let Ok(mut reader) = listed.await else { return };
         loop {
-            let read = cost.at_once().run(move || {
+            let read = cost.turn().await.run(move || {
                 let part = reader.next_part();
                 (reader, part)
             });
@@ -66,16 +66,25 @@ pub(super) fn of_folder(folder: Option<PathBuf>) -> Parts {
 }
 
 impl FileReader {
-    /// Lists the files of recordings; other files stay here.
+    /// Lists the files of recordings, topologies first: those of segments that are deleted
+    /// meanwhile would be missed by others. Other files stay here, as does the target of a link.
     fn of(folder: &Path) -> Self {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let is_ours = |path: &PathBuf| {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            SegmentName::is_of_recording(name)
-        };
-        let mut waiting: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_ours).collect();
-        waiting.sort();
-        Self { waiting: waiting.into(), open: None }
+        let (mut topologies, mut segments) = (Vec::new(), Vec::new());
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let (name, path) = (entry.file_name(), entry.path());
+            let Some(name) = name.to_str() else { continue };
+            if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                continue;
+            }
+            if SegmentName::parse_topology(name).is_some() {
+                topologies.push(path);
+            } else if let Some(name) = SegmentName::parse(name) {
+                segments.push((name, path));
+            }
+        }
+        segments.sort();
+        let segments = segments.into_iter().map(|(_, path)| path);
+        Self { waiting: topologies.into_iter().chain(segments).collect(), open: None }
     }
 
     fn next_part(&mut self) -> Option<DownloadRecordingResponse> {
@@ -105,6 +114,8 @@ fn open(path: &Path) -> Option<OpenFile> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use tokio_stream::StreamExt as _;
 
     use super::*;
@@ -123,6 +134,8 @@ mod tests {
         for (name, bytes) in &written {
             fs::write(folder.path().join(name), bytes).expect("it can be written");
         }
+        let third = folder.path().join(SegmentName { number: 3, topology: 3 }.file());
+        symlink(folder.path().join("tls.key"), third).expect("a link");
         let parts = of_folder(Some(folder.path().to_owned()));
         let parts: Vec<_> = parts.map(|part| part.expect("no error")).collect().await;
         let found: Vec<(&str, usize)> =
