@@ -28,7 +28,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use fabricast_config::RouterConfig;
@@ -61,14 +60,9 @@ pub enum StartError {
     /// The address of a TIC or switch agent cannot be parsed.
     #[error(transparent)]
     Peer(#[from] PeerError),
-    /// The folder for the files of the recording cannot be used.
-    #[error("recordings cannot be written to '{}'", folder.display())]
-    Recording {
-        /// Folder that the settings name.
-        folder: PathBuf,
-        /// Failure of the file system, or that another route service uses the folder.
-        source: io::Error,
-    },
+    /// The thread that writes the recording cannot be started.
+    #[error("no thread can be started")]
+    Thread(#[source] io::Error),
 }
 
 /// A route service that is bound to its address.
@@ -86,19 +80,19 @@ pub struct App {
 }
 
 impl App {
-    /// Binds the address, opens the folder for recordings and prepares channels to the peers.
-    /// Nothing runs yet but the thread that writes to the folder.
+    /// Binds the address and prepares channels to the peers. Nothing runs yet but the thread that
+    /// writes the recording, if the settings name a folder.
     ///
     /// # Errors
     ///
-    /// [`StartError`] if the address is taken, a peer's cannot be parsed or the folder cannot be
-    /// used.
+    /// [`StartError`] if the address is taken, a peer's cannot be parsed or no thread can be
+    /// started.
     pub fn bind(config: RouterConfig, security: Security) -> Result<Self, StartError> {
         let tic = security.leader(&config.tic)?;
         let agents = config.switch_agents.iter().map(|agent| security.peer(agent.as_str()));
         let agents = agents.collect::<Result<_, _>>()?;
         let server = BoundServer::bind(config.listen, security)?;
-        let recording_files = open_recording_files(&config)?;
+        let recording_files = start_recording_files(&config).map_err(StartError::Thread)?;
         let recording_folder = config.recording_folder.clone();
         let (sender, queries) = mpsc::channel(QUEUE);
         let active = ActiveRouter::default();
@@ -207,12 +201,10 @@ impl App {
     }
 }
 
-/// Opens the folder for recordings, if the settings name one.
-fn open_recording_files(config: &RouterConfig) -> Result<Option<RecordingFiles>, StartError> {
-    let Some(folder) = &config.recording_folder else { return Ok(None) };
+/// Starts to write the recording to a folder, if the settings name one.
+fn start_recording_files(config: &RouterConfig) -> io::Result<Option<RecordingFiles>> {
+    let Some(folder) = config.recording_folder.clone() else { return Ok(None) };
     // As much may wait for the disk as is kept in memory: a section with all records fits.
     let queue_limit = config.recording_bytes;
-    RecordingFiles::open(folder, config.recording_folder_bytes, queue_limit)
-        .map(Some)
-        .map_err(|source| StartError::Recording { folder: folder.clone(), source })
+    RecordingFiles::start(folder, config.recording_folder_bytes, queue_limit).map(Some)
 }

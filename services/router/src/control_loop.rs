@@ -149,6 +149,7 @@ impl<O: Environment> ControlLoop<O> {
     ) -> Result<(), LoopEnd> {
         loop {
             while let Some(output) = self.reconciler.poll_output() {
+                // Before the input that follows, as a call may end the process, too.
                 self.save_recording();
                 if let Some(reply) = self.carry_out(output, queries).await? {
                     // A turn that begins now takes what has arrived meanwhile.
@@ -178,7 +179,11 @@ impl<O: Environment> ControlLoop<O> {
 
     fn renew_recording(&mut self) {
         self.save_recording();
-        match self.reconciler.renew(self.environment.now()) {
+        let now = self.environment.now();
+        if self.segments.as_ref().is_some_and(|segments| segments.wants_section(now)) {
+            self.reconciler.want_section();
+        }
+        match self.reconciler.renew(now) {
             Renewal::NotNow => {}
             Renewal::Done => self.save_recording(),
             Renewal::TooLarge(bytes) => {
@@ -192,18 +197,15 @@ impl<O: Environment> ControlLoop<O> {
 
     /// Queues for the files what was recorded since the last call.
     fn save_recording(&mut self) {
-        let Some(segments) = &mut self.segments else { return };
         let now = self.environment.now();
-        if let Some(part) = self.reconciler.take_part() {
-            segments.put(part, &self.topology.graph, now);
-        }
-        if segments.wants_section(now) {
-            self.reconciler.want_section();
-        }
+        save(&mut self.reconciler, &mut self.segments, &self.topology.graph, now);
     }
 
     fn handle(&mut self, input: Input) {
-        self.reconciler.handle(self.environment.now(), input);
+        let now = self.environment.now();
+        let Self { reconciler, segments, topology, .. } = self;
+        let save = |recorder: &mut Recorder| save(recorder, segments, &topology.graph, now);
+        reconciler.handle_saved(now, input, save);
     }
 
     fn take_messages(
@@ -441,5 +443,19 @@ impl<O: Environment> ControlLoop<O> {
                 }
             }
         }
+    }
+}
+
+/// Queues for the files what was recorded since the last call, if there are files.
+fn save(
+    recorder: &mut Recorder,
+    segments: &mut Option<SegmentQueue>,
+    graph: &Arc<Graph>,
+    now: Moment,
+) {
+    if let Some(segments) = segments
+        && let Some(part) = recorder.take_part()
+    {
+        segments.put(part, graph, now);
     }
 }

@@ -5,36 +5,44 @@
 //! the rest of its section, because a section is played from its beginning without gaps. After a
 //! pause the control loop begins a section anew.
 //!
+//! The recording is for people who look for a mistake; routes do not need it. So a folder that
+//! cannot be used is logged, and keeps no route service from its work.
+//!
 //! ```text
 //!  ControlLoop ──SectionPart──► SegmentQueue ──► thread "recording" ──► SegmentFolder ──► files
 //! ```
 
 mod folder;
 
+use std::convert::Infallible;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fabricast_groups::Moment;
 use fabricast_reconciler::SectionPart;
 use fabricast_telemetry::metrics;
 use fabricast_topology::Graph;
+use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use folder::{SegmentFolder, SegmentTopology};
 
-/// Time after which a section begins for one with a gap. It costs the control loop as much as a
-/// takeover, which a disk that stays full must not ask for all the time.
+/// Time after which a section begins for one with a gap; it doubles while each has one.
 const PAUSE: Duration = Duration::from_mins(1);
+/// Longest such time. A section costs the control loop as much as a takeover, and takes the room of
+/// older ones in memory, which a disk that stays full must not ask for all the time.
+const LONGEST_PAUSE: Duration = Duration::from_hours(1);
+/// Longest wait for the disk at the end of the route service.
+const LAST_WRITES: Duration = Duration::from_secs(10);
 /// Bytes that a part takes in the queue beside its own.
 const PART_BYTES: usize = 256;
 
-/// The files of a route service; clones share them. When the last clone goes, all that is queued is
-/// written first.
+/// The files of a route service; clones share them. When the last clone goes, what is queued is
+/// written first, unless the disk hangs.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordingFiles(Arc<Handle>);
 
@@ -42,7 +50,8 @@ pub(crate) struct RecordingFiles(Arc<Handle>);
 struct Handle {
     /// `None` once the thread is to end.
     queue: Option<mpsc::Sender<Message>>,
-    thread: Option<JoinHandle<()>>,
+    /// Has no sender any more once the thread has ended.
+    running: Mutex<mpsc::Receiver<Infallible>>,
     /// Bytes that may be queued.
     limit: usize,
     counts: Arc<Counts>,
@@ -74,6 +83,8 @@ pub(crate) struct SegmentQueue {
     /// Number of the present segment.
     segment: u64,
     state: SegmentState,
+    /// Time from the next gap to the section after it.
+    pause: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +97,11 @@ enum SegmentState {
 
 /// State of the thread.
 struct Writer {
-    folder: SegmentFolder,
     path: PathBuf,
+    /// Bytes that all files may have.
+    limit: u64,
+    /// `None` before it could be opened, and after a failure.
+    folder: Option<SegmentFolder>,
     topology: Option<SegmentTopology>,
     counts: Arc<Counts>,
     /// Error that was logged; empty if the last segment could be begun.
@@ -95,32 +109,32 @@ struct Writer {
 }
 
 impl RecordingFiles {
-    /// Opens the folder and starts the thread.
+    /// Starts the thread, which opens the folder.
     ///
     /// - `limit`: bytes that all files may have.
     /// - `queue_limit`: bytes that may wait for the disk, in memory.
     ///
     /// # Errors
     ///
-    /// A folder that cannot be used, or that another route service uses.
-    pub(crate) fn open(path: &Path, limit: u64, queue_limit: usize) -> io::Result<Self> {
-        let folder = SegmentFolder::open(path.to_owned(), limit)?;
-        metrics::ROUTER_RECORDING_FILE_BYTES.set(folder.bytes());
+    /// No thread can be started.
+    pub(crate) fn start(path: PathBuf, limit: u64, queue_limit: usize) -> io::Result<Self> {
         let counts = Arc::<Counts>::default();
         let (queue, messages) = mpsc::channel();
-        let (path, its_counts) = (path.to_owned(), Arc::clone(&counts));
+        let (alive, running) = mpsc::channel::<Infallible>();
+        let (its_counts, error) = (Arc::clone(&counts), String::new());
         let writer =
-            Writer { folder, path, topology: None, counts: its_counts, error: String::new() };
-        let thread = std::thread::Builder::new()
-            .name("recording".to_owned())
-            .spawn(move || writer.run(&messages))?;
-        let (queue, thread) = (Some(queue), Some(thread));
-        Ok(Self(Arc::new(Handle { queue, thread, limit: queue_limit, counts })))
+            Writer { path, limit, folder: None, topology: None, counts: its_counts, error };
+        std::thread::Builder::new().name("recording".to_owned()).spawn(move || {
+            writer.run(&messages);
+            drop(alive);
+        })?;
+        let (queue, running) = (Some(queue), Mutex::new(running));
+        Ok(Self(Arc::new(Handle { queue, running, limit: queue_limit, counts })))
     }
 
     /// Makes the queue of a control loop.
     pub(crate) fn queue(&self) -> SegmentQueue {
-        SegmentQueue { files: self.clone(), segment: 0, state: SegmentState::Whole }
+        SegmentQueue { files: self.clone(), segment: 0, state: SegmentState::Whole, pause: PAUSE }
     }
 }
 
@@ -138,9 +152,9 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         drop(self.queue.take());
-        if let Some(thread) = self.thread.take() {
-            // A panic has been logged.
-            let _ = thread.join();
+        let ended = self.running.get_mut().recv_timeout(LAST_WRITES);
+        if matches!(ended, Err(mpsc::RecvTimeoutError::Timeout)) {
+            warn!("end of the recording is not written, the disk is too slow");
         }
     }
 }
@@ -149,14 +163,15 @@ impl SegmentQueue {
     /// Queues a part, or drops it. Never waits.
     pub(crate) fn put(&mut self, part: SectionPart, graph: &Arc<Graph>, now: Moment) {
         let counts = &self.files.0.counts;
+        let has_failed = counts.failed.load(Ordering::Relaxed) == self.segment;
         if part.begins_section() {
+            if self.state == SegmentState::Whole && !has_failed {
+                self.pause = PAUSE;
+            }
             self.segment = counts.begun.fetch_add(1, Ordering::Relaxed) + 1;
             self.state = SegmentState::Whole;
-        }
-        let has_failed = counts.failed.load(Ordering::Relaxed) == self.segment;
-        let gap = SegmentState::Gap { until: now.after(PAUSE) };
-        if has_failed && self.state == SegmentState::Whole {
-            self.state = gap;
+        } else if has_failed && self.state == SegmentState::Whole {
+            self.leave_gap(now);
         }
         if self.state != SegmentState::Whole {
             drop_part(&part);
@@ -164,57 +179,84 @@ impl SegmentQueue {
         }
         let message = Message { segment: self.segment, part, graph: Arc::clone(graph) };
         if let Err(Message { part, .. }) = self.files.0.send(message) {
-            self.state = gap;
+            self.leave_gap(now);
             drop_part(&part);
             warn!("recording has a gap, the disk is too slow");
         }
     }
 
-    /// Returns true, once in a pause, if a section should begin because the present one has a gap.
-    pub(crate) fn wants_section(&mut self, now: Moment) -> bool {
-        let is_due = matches!(self.state, SegmentState::Gap { until } if now >= until);
-        if is_due {
-            self.state = SegmentState::Gap { until: now.after(PAUSE) };
-        }
-        is_due
+    /// Returns true if a section should begin because the present one has a gap.
+    pub(crate) fn wants_section(&self, now: Moment) -> bool {
+        matches!(self.state, SegmentState::Gap { until } if now >= until)
+    }
+
+    fn leave_gap(&mut self, now: Moment) {
+        self.state = SegmentState::Gap { until: now.after(self.pause) };
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 }
 
 impl Writer {
     fn run(mut self, messages: &mpsc::Receiver<Message>) {
+        // Also a route service that stands by tells of a folder that cannot be used.
+        if let Err(error) = self.open() {
+            self.complain(&error);
+        }
+        self.measure();
         while let Ok(Message { segment, part, graph }) = messages.recv() {
             if let Err(error) = self.write(&part, &graph) {
-                self.folder.end();
+                // The next section opens the folder anew, which may have been replaced.
+                self.folder = None;
                 self.counts.failed.store(segment, Ordering::Relaxed);
                 drop_part(&part);
                 self.complain(&error);
             }
             self.counts.queued.fetch_sub(bytes_in_queue(&part), Ordering::Relaxed);
-            metrics::ROUTER_RECORDING_FILE_BYTES.set(self.folder.bytes());
+            self.measure();
         }
+    }
+
+    /// Opens the folder, unless it is open.
+    fn open(&mut self) -> io::Result<&mut SegmentFolder> {
+        let folder = match self.folder.take() {
+            Some(folder) => folder,
+            None => SegmentFolder::open(self.path.clone(), self.limit)?,
+        };
+        Ok(self.folder.insert(folder))
     }
 
     fn write(&mut self, part: &SectionPart, graph: &Arc<Graph>) -> io::Result<()> {
         if part.begins_section() {
-            self.begin(part, graph)
-        } else if self.folder.is_writing() {
-            self.folder.extend(part)
-        } else {
-            drop_part(part);
-            Ok(())
+            return self.begin(part, graph);
+        }
+        match &mut self.folder {
+            Some(folder) => folder.extend(part),
+            // What was queued before its segment failed.
+            None => {
+                drop_part(part);
+                Ok(())
+            }
         }
     }
 
     fn begin(&mut self, part: &SectionPart, graph: &Arc<Graph>) -> io::Result<()> {
         let known = self.topology.take().filter(|known| Arc::ptr_eq(&known.graph, graph));
-        let topology = self.topology.insert(known.unwrap_or_else(|| SegmentTopology::of(graph)));
+        let topology = known.unwrap_or_else(|| SegmentTopology::of(graph));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        self.folder.begin(part, topology, now_ms)?;
+        let begun = self.open().and_then(|folder| folder.begin(part, &topology, now_ms));
+        self.topology = Some(topology);
+        begun?;
         if !std::mem::take(&mut self.error).is_empty() {
             info!(folder = %self.path.display(), "recording goes on");
         }
         Ok(())
+    }
+
+    fn measure(&self) {
+        if let Some(folder) = &self.folder {
+            metrics::ROUTER_RECORDING_FILE_BYTES.set(folder.bytes());
+        }
     }
 
     /// Logs an error, once until a segment can be begun.

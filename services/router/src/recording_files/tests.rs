@@ -1,6 +1,8 @@
 //! Files of recordings: their bounds, gaps and restarts.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
 
 use fabricast_reconciler::{
     Generations, Input, RecordedChoices, Recorder, Replay, Segment, SegmentEnd, SegmentName, Setup,
@@ -140,6 +142,75 @@ fn a_segment_that_takes_all_room_ends_and_the_next_one_replaces_it() {
 }
 
 #[test]
+fn old_segments_stay_if_the_next_one_cannot_fit() {
+    let ((_parent, path), graph) = (place(), fabric(2));
+    let topology = SegmentTopology::of(&graph);
+    let limit = topology_bytes(&graph) + 3_000;
+    let mut folder = SegmentFolder::open(path.clone(), limit).unwrap();
+    let (mut recorder, first) = start(&graph);
+    folder.begin(&first, &topology, 0).unwrap();
+    folder.extend(&part(&mut recorder, 60)).unwrap();
+    let (mut recorder, first) = start(&graph);
+    folder.begin(&first, &topology, 0).unwrap();
+    assert!(folder.extend(&part(&mut recorder, 400)).is_err());
+    let kept = [(0, SegmentEnd::Whole, 1), (1, SegmentEnd::Whole, 0)];
+    assert_eq!(segments(&path), kept);
+    let larger = fabric(40);
+    assert!(topology_bytes(&larger) > limit);
+    assert!(folder.begin(&first, &SegmentTopology::of(&larger), 0).is_err());
+    assert_eq!(segments(&path), kept);
+}
+
+#[test]
+fn files_that_somebody_deletes_are_written_anew() {
+    let ((_parent, path), graph) = (place(), fabric(2));
+    let topology = SegmentTopology::of(&graph);
+    let mut folder = SegmentFolder::open(path.clone(), 1 << 20).unwrap();
+    let (mut recorder, first) = start(&graph);
+    folder.begin(&first, &topology, 0).unwrap();
+    for name in names(&path) {
+        fs::remove_file(path.join(name)).unwrap();
+    }
+    folder.extend(&part(&mut recorder, 1)).unwrap();
+    let (mut recorder, first) = start(&graph);
+    folder.begin(&first, &topology, 0).unwrap();
+    folder.extend(&part(&mut recorder, 1)).unwrap();
+    assert_eq!(segments(&path), [(1, SegmentEnd::Whole, 1)]);
+    assert_eq!(folder.bytes(), bytes_on_disk(&path));
+}
+
+#[test]
+fn only_the_user_of_the_route_service_reads_files_and_links_are_not_followed() {
+    let ((parent, path), graph) = (place(), fabric(2));
+    drop(SegmentFolder::open(path.clone(), 1 << 20).unwrap());
+    let topology = SegmentTopology::of(&graph);
+    let other = parent.path().join("other");
+    fs::write(&other, "text").unwrap();
+    let [taken, linked] = [0, 1].map(|number| {
+        let name = SegmentName { number, topology: topology.digest };
+        path.join(name.file())
+    });
+    fs::create_dir(&taken).unwrap();
+    symlink(&other, &linked).unwrap();
+    let mut folder = SegmentFolder::open(path.clone(), 1 << 20).unwrap();
+    assert_eq!(folder.bytes(), 0);
+    let (_recorder, first) = start(&graph);
+    for _ in 0..2 {
+        assert!(folder.begin(&first, &topology, 0).is_err(), "the name is taken");
+    }
+    folder.begin(&first, &topology, 0).unwrap();
+    fs::remove_dir(&taken).unwrap();
+    fs::remove_file(&linked).unwrap();
+    assert_eq!(segments(&path), [(2, SegmentEnd::Whole, 0)]);
+    assert_eq!(fs::read(&other).unwrap(), b"text");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o077;
+    assert_eq!(mode(&path), 0);
+    for name in names(&path) {
+        assert_eq!(mode(&path.join(&name)), 0, "{name}");
+    }
+}
+
+#[test]
 fn a_restart_goes_on_behind_what_a_killed_route_service_has_left() {
     let ((_parent, path), graph) = (place(), fabric(2));
     let topology = SegmentTopology::of(&graph);
@@ -205,7 +276,7 @@ fn a_folder_is_for_one_route_service_at_a_time() {
 #[test]
 fn all_that_is_queued_is_written_before_the_thread_ends() {
     let ((_parent, path), graph) = (place(), fabric(2));
-    let files = RecordingFiles::open(&path, 1 << 20, 1 << 20).unwrap();
+    let files = RecordingFiles::start(path.clone(), 1 << 20, 1 << 20).unwrap();
     let mut queue = files.queue();
     let (mut recorder, first) = start(&graph);
     queue.put(first, &graph, Moment(0));
@@ -221,7 +292,7 @@ fn all_that_is_queued_is_written_before_the_thread_ends() {
 fn a_part_without_room_ends_its_segment_and_the_next_section_has_another() {
     let ((_parent, path), graph) = (place(), fabric(2));
     // Room for all short parts of this test together.
-    let files = RecordingFiles::open(&path, 1 << 20, 4_000).unwrap();
+    let files = RecordingFiles::start(path.clone(), 1 << 20, 4_000).unwrap();
     let (before, mut queue) = (metrics::ROUTER_RECORDING_DROPPED.get(), files.queue());
     let (mut recorder, first) = start(&graph);
     queue.put(first, &graph, Moment(0));
@@ -232,7 +303,6 @@ fn a_part_without_room_ends_its_segment_and_the_next_section_has_another() {
     assert!(!queue.wants_section(Moment(0)));
     let later = Moment(0).after(PAUSE);
     assert!(queue.wants_section(later));
-    assert!(!queue.wants_section(later), "it asks once in a pause");
     let (mut recorder, first) = start(&graph);
     queue.put(first, &graph, later);
     queue.put(part(&mut recorder, 1), &graph, later);
@@ -242,10 +312,45 @@ fn a_part_without_room_ends_its_segment_and_the_next_section_has_another() {
 }
 
 #[test]
-fn a_disk_that_refuses_is_said_and_used_again_later() {
+fn pauses_grow_while_each_segment_has_a_gap() {
     let ((_parent, path), graph) = (place(), fabric(2));
-    let files = RecordingFiles::open(&path, 1 << 20, 1 << 20).unwrap();
-    fs::remove_dir(&path).unwrap();
+    let files = RecordingFiles::start(path, 1 << 20, 4_000).unwrap();
+    let mut queue = files.queue();
+    let begin = |queue: &mut SegmentQueue| {
+        let (recorder, first) = start(&graph);
+        // The thread makes room.
+        while files.0.counts.queued.load(Ordering::Relaxed) > 0 {
+            std::thread::yield_now();
+        }
+        queue.put(first, &graph, Moment(0));
+        recorder
+    };
+    let waited = |queue: &SegmentQueue, pause: Duration| {
+        assert!(queue.wants_section(Moment(0).after(pause)), "{pause:?}");
+        assert!(!queue.wants_section(Moment(Moment(0).after(pause).0 - 1)), "{pause:?}");
+    };
+    for pause in [PAUSE, PAUSE * 2, PAUSE * 4] {
+        let mut recorder = begin(&mut queue);
+        queue.put(part(&mut recorder, 400), &graph, Moment(0));
+        waited(&queue, pause);
+    }
+    for _ in 0..4 {
+        let mut recorder = begin(&mut queue);
+        queue.put(part(&mut recorder, 400), &graph, Moment(0));
+    }
+    waited(&queue, LONGEST_PAUSE);
+    // One without a gap, and the next.
+    begin(&mut queue);
+    let mut recorder = begin(&mut queue);
+    queue.put(part(&mut recorder, 400), &graph, Moment(0));
+    waited(&queue, PAUSE);
+}
+
+#[test]
+fn a_folder_that_cannot_be_used_is_said_and_used_later() {
+    let ((_parent, path), graph) = (place(), fabric(2));
+    fs::write(&path, "no folder").unwrap();
+    let files = RecordingFiles::start(path.clone(), 1 << 20, 1 << 20).unwrap();
     let (before, mut queue) = (metrics::ROUTER_RECORDING_DROPPED.get(), files.queue());
     let (mut recorder, first) = start(&graph);
     queue.put(first, &graph, Moment(0));
@@ -254,7 +359,7 @@ fn a_disk_that_refuses_is_said_and_used_again_later() {
     }
     queue.put(part(&mut recorder, 1), &graph, Moment(0));
     assert!(metrics::ROUTER_RECORDING_DROPPED.get() > before);
-    fs::create_dir(&path).unwrap();
+    fs::remove_file(&path).unwrap();
     let later = Moment(0).after(PAUSE);
     assert!(queue.wants_section(later));
     let (mut recorder, first) = start(&graph);
