@@ -41,8 +41,9 @@ pub(crate) enum DebugCommand {
     /// Run a route service's recording again, offline, and print each input with what followed.
     ///
     /// `debug bundle` saves recordings. The replay makes the same decisions as the recorded
-    /// run, and ends with an error at the first one that differs. Of a route service that was
-    /// killed, the last bytes of a file may be missing; that is said, and all before is played.
+    /// run; a section, or file of a folder, ends at the first one that differs, and the exit code is
+    /// 1. Of a route service that was killed, the last bytes of a file may be missing; that is said,
+    /// and all before is played.
     Replay(ReplayArgs),
 }
 
@@ -58,6 +59,10 @@ pub(crate) struct BundleArgs {
     /// Also read the tables of all switches.
     #[arg(long)]
     tables: bool,
+    /// Also copy the recordings that route services have in files (`recording_folder`), up to 1 GiB
+    /// of each unless their settings say otherwise.
+    #[arg(long)]
+    recordings: bool,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -148,7 +153,9 @@ impl Bundle {
             for role in &info.roles {
                 match role.as_str() {
                     "tic" => open.extend(self.tic(&address, &server, args.nodes).await?),
-                    "router" => open.extend(self.router(&address, &server).await?),
+                    "router" => {
+                        open.extend(self.router(&address, &server, args.recordings).await?);
+                    }
                     "switch-agent" => self.switches(&address, &server, args.tables).await?,
                     "operating-agent" => self.agent(&address, &server).await?,
                     _ => {}
@@ -201,14 +208,21 @@ impl Bundle {
         Ok(if with_nodes { addresses } else { Vec::new() })
     }
 
-    /// Writes the status of a route service, and its drifts if it is the active one; returns the
-    /// address of the active one if it is another.
-    async fn router(&mut self, address: &str, server: &Remote) -> Result<Option<String>, Failure> {
+    /// Writes the status of a route service, its files of recordings if `with_recordings`, and its
+    /// drifts if it is the active one; returns the address of the active one if it is another.
+    async fn router(
+        &mut self,
+        address: &str,
+        server: &Remote,
+        with_recordings: bool,
+    ) -> Result<Option<String>, Failure> {
         // The route service at this address, not the one that it would lead to.
         let mut client = RouteServiceClient::new(server.peer().channel());
         let status = client.get_route_status(v1::GetRouteStatusRequest {}).await;
         let Some(status) = self.keep("route-status", address, status)? else { return Ok(None) };
-        self.recordings(address, client.clone()).await?;
+        if with_recordings {
+            self.recordings(address, client.clone()).await?;
+        }
         if !status.active {
             return Ok(Some(status.active_address).filter(|active| !active.is_empty()));
         }
@@ -352,7 +366,8 @@ impl Bundle {
         Ok(())
     }
 
-    /// Appends a part to its file of recordings. A name that no such file has is not trusted.
+    /// Appends a part to its file of recordings. A name that no such file has, as one with a path, is
+    /// not trusted.
     fn extend(
         &mut self,
         address: &str,

@@ -74,7 +74,8 @@ struct Totals {
 }
 
 impl ReplayArgs {
-    /// Plays all sections. The beginning of a file that is torn or damaged is played, too.
+    /// Plays all sections. The beginning of a file that is torn or damaged is played, too, and the
+    /// sections after one that differs, as those of other versions do.
     ///
     /// # Errors
     ///
@@ -82,27 +83,36 @@ impl ReplayArgs {
     /// differs.
     pub(crate) fn replay(&self, format: Format) -> Result<(), Failure> {
         let mut totals = Totals::default();
-        let mut damages = Vec::new();
+        let (mut damages, mut differences) = (Vec::new(), Vec::new());
         for ReadSection { section, problem } in Sections::open(&self.file)? {
-            match problem {
-                Some(Problem::Torn(text)) => output::notice(&format!("fabricast: {text}")),
-                Some(Problem::Damaged(text)) => damages.push(text),
-                None => {}
-            }
-            if let Some(section) = section {
-                self.play(format, &section, &mut totals)?;
+            let while_played = match section {
+                Some(section) => self.play(format, &section, &mut totals)?,
+                None => None,
+            };
+            for problem in [problem, while_played].into_iter().flatten() {
+                match problem {
+                    Problem::Torn(text) => output::notice(&format!("fabricast: {text}")),
+                    Problem::Damaged(text) => damages.push(text),
+                    Problem::Differs(text) => differences.push(text),
+                }
             }
         }
-        self.end(format, &totals)?;
-        if damages.is_empty() { Ok(()) } else { Err(Failure::input(damages.join("; "))) }
+        if !damages.is_empty() {
+            return Err(Failure::input([damages, differences].concat().join("; ")));
+        }
+        if !differences.is_empty() {
+            return Err(Failure::No(differences.join("; ")));
+        }
+        self.end(format, &totals)
     }
 
+    /// Plays a section; returns the reason why it was not played to its end.
     fn play(
         &self,
         format: Format,
         played: &SectionToPlay,
         totals: &mut Totals,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<Problem>, Failure> {
         let SectionToPlay { section, graph, zero, began } = played;
         let number = totals.summary.sections;
         totals.summary.sections += 1;
@@ -120,19 +130,27 @@ impl ReplayArgs {
             totals,
             section: number,
         };
-        let failed = |error: ReplayError| match error {
-            ReplayError::Differs { .. } => Failure::No(format!("section {number}: {error}")),
-            ReplayError::Recording(_) | ReplayError::Plan(_) => self.refuse(&error),
+        let problem = |error: ReplayError| {
+            let text = format!("section {number}: {error}");
+            match error {
+                ReplayError::Differs { .. } => Problem::Differs(text),
+                ReplayError::Recording(_) | ReplayError::Plan(_) => Problem::Damaged(text),
+            }
         };
-        let mut replay = Replay::new(section, Arc::clone(graph)).map_err(failed)?;
-        let at = began.as_ref().map_or_else(String::new, |time| format!(" at {time}"));
-        let begins = format!("section {number} begins{at}: a route service without records");
+        let mut replay = match Replay::new(section, Arc::clone(graph)) {
+            Ok(replay) => replay,
+            Err(error) => return Ok(Some(problem(error))),
+        };
+        let begins = format!("section {number} begins{began}: a route service without records");
         let when = When { at: section.begins(), step: 0 };
         printer.line(when, begins, None, BTreeSet::new())?;
-        while let Some(step) = replay.step().map_err(failed)? {
-            printer.step(&replay, &step)?;
+        loop {
+            match replay.step() {
+                Ok(Some(step)) => printer.step(&replay, &step)?,
+                Ok(None) => return Ok(None),
+                Err(error) => return Ok(Some(problem(error))),
+            }
         }
-        Ok(())
     }
 
     fn refuse(&self, why: &dyn std::fmt::Display) -> Failure {

@@ -38,16 +38,18 @@ pub(super) struct SectionToPlay {
     pub(super) graph: Arc<Graph>,
     /// Moment from which the seconds of its lines count.
     pub(super) zero: Moment,
-    /// Time of its beginning, if that is known.
-    pub(super) began: Option<Timestamp>,
+    /// Time of its beginning and its file, as the end of a sentence; empty if they are not known.
+    pub(super) began: String,
 }
 
 /// Reason why a file is not played, or not to its end.
 pub(super) enum Problem {
-    /// The route service was killed while it wrote.
+    /// The route service was killed while it wrote, or it is writing now.
     Torn(String),
     /// Bytes of the file are not what was written, or it cannot be read.
     Damaged(String),
+    /// The route service of this version does something else than was recorded.
+    Differs(String),
 }
 
 impl Sections {
@@ -95,7 +97,8 @@ impl Iterator for Sections {
         match self {
             Self::Recording { sections, graph, exported } => {
                 let (section, graph) = (sections.next()?, Arc::clone(graph));
-                let section = SectionToPlay { section, graph, zero: *exported, began: None };
+                let began = String::new();
+                let section = SectionToPlay { section, graph, zero: *exported, began };
                 Some(ReadSection { section: Some(section), problem: None })
             }
             Self::Segments { files, topology } => {
@@ -142,15 +145,18 @@ fn read(file: &Path, topology: &mut Option<KnownTopology>) -> Result<ReadSection
         SegmentEnd::Whole => None,
         SegmentEnd::Torn { bytes } => {
             let (file, what) = (file.display(), left_out(bytes));
-            Some(Problem::Torn(format!("'{file}' ends as the route service was killed: {what}")))
+            Some(Problem::Torn(format!(
+                "'{file}' ends within a write of the route service: {what}"
+            )))
         }
         SegmentEnd::Damaged { bytes } => {
             let error = RecordingError::Damaged(left_out(bytes));
             Some(Problem::of(file, &error))
         }
     };
-    let began_ms = segment.origin.began_ms;
-    let began = i64::try_from(began_ms / 1000).ok().map(|seconds| Timestamp { seconds, nanos: 0 });
+    let seconds = i64::try_from(segment.origin.began_ms / 1000).unwrap_or(i64::MAX);
+    let (time, name) = (Timestamp { seconds, nanos: 0 }, file.file_name().unwrap_or_default());
+    let began = format!(" at {time} in {}", name.display());
     let zero = segment.section.begins();
     let section = Some(SectionToPlay { section: segment.section, graph, zero, began });
     Ok(ReadSection { section, problem })
