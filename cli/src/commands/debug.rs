@@ -40,9 +40,9 @@ pub(crate) enum DebugCommand {
     Bundle(BundleArgs),
     /// Run a route service's recording again, offline, and print each input with what followed.
     ///
-    /// `debug bundle` saves recordings. The replay makes the same decisions as the recorded
-    /// run; a section, or file of a folder, ends at the first one that differs, and the exit code is
-    /// 1. Of a route service that was killed, the last bytes of a file may be missing; that is said,
+    /// `debug bundle` saves recordings. The replay makes the same decisions as the recorded run; a
+    /// section, or a file of a folder, ends at the first one that differs, and the exit code is 1.
+    /// Of a route service that was killed, the last bytes of a file may be missing; that is said,
     /// and all before is played.
     Replay(ReplayArgs),
 }
@@ -366,8 +366,8 @@ impl Bundle {
         Ok(())
     }
 
-    /// Appends a part to its file of recordings. A name that no such file has, as one with a path, is
-    /// not trusted.
+    /// Appends a part to its file of recordings. A name that no such file has, as one with a path,
+    /// is not trusted.
     fn extend(
         &mut self,
         address: &str,

@@ -186,10 +186,10 @@ pub struct RawRouterConfig {
     /// fetches and `fabricast debug replay` plays; 0 records nothing. Default 67108864, some
     /// hundred thousand changes.
     pub recording_bytes: usize,
-    /// Folder where the recording is written to files, too, of this route service alone; it is
-    /// made if it is missing. There it outlasts the process, so that `fabricast debug replay` plays
-    /// what led to a crash. Default: none, no files are written, as the service has no folder of
-    /// its own otherwise.
+    /// Folder where the recording is written to files, too, so that it outlasts a crash; for this
+    /// route service alone, and made if it is missing. While it cannot be used, the route service
+    /// works without it, and its log says so. Default: none, no files are written, as the service
+    /// has no folder of its own otherwise.
     pub recording_folder: Option<PathBuf>,
     /// Bytes that the files in `recording_folder` may have together, at least twice
     /// `recording_bytes`; the oldest ones are deleted. Default 1073741824, sixteen times what is in

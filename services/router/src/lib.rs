@@ -3,9 +3,9 @@
 //!
 //! Read [`App`] first, then `control_loop.rs`. The service needs nothing that it stores itself: the
 //! TIC keeps the choices that could not be computed again (`wire/choices.rs`), and files with its
-//! inputs are for people (`recording_files.rs`). After a restart the service reads the switches back
-//! and finds nothing to write. `core/reconciler` decides; this crate calls and
-//! keeps time, through an [`Environment`], so that the simulation can run the same code.
+//! inputs are for people (`recording_files.rs`). After a restart the service reads the switches
+//! back and finds nothing to write. `core/reconciler` decides; this crate calls and keeps time,
+//! through an [`Environment`], so that the simulation can run the same code.
 
 mod aggregation;
 mod api;

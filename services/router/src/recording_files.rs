@@ -231,7 +231,7 @@ impl Writer {
         }
         match &mut self.folder {
             Some(folder) => folder.extend(part),
-            // What was queued before its segment failed.
+            // It was queued before its segment failed.
             None => {
                 drop_part(part);
                 Ok(())

@@ -26,8 +26,8 @@ pub enum Renewal {
 }
 
 impl Recorder {
-    /// Begins the next section if the present one is long, or was dropped, or another one is wanted,
-    /// and the reconciler is at rest. Call it when there is no output and no input.
+    /// Begins the next section if the present one is long, or was dropped, or another one is
+    /// wanted, and the reconciler is at rest. Call it when there is no output and no input.
     ///
     /// Costs as much as the start of a reconciler with these records, but for the calls.
     pub fn renew(&mut self, now: Moment) -> Renewal {

@@ -2,8 +2,8 @@
 //!
 //! A segment is [`MAGIC`] and blocks of bytes, each with its length and a digest. The bytes of all
 //! blocks together are frames, as in memory; the first one is the head, with the start of the
-//! section. So a segment is played by itself, with the file of its topology. A writer that is killed
-//! leaves a block that ends early, and a reader finds that, and bytes that changed later.
+//! section. So a segment is played by itself, with the file of its topology. A writer that is
+//! killed leaves a block that ends early, and a reader finds that, and bytes that changed later.
 
 use std::sync::Arc;
 
