@@ -10229,7 +10229,9 @@ pub mod operating_agent_service_client {
     use tonic::codegen::http::Uri;
     /// Operating agents: what the processes of a node talk to. One server hosts the agents of many
     /// nodes. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that has to wait
-    /// for others with RESOURCE_EXHAUSTED / LIMIT_REACHED (too many wait already).
+    /// for others with RESOURCE_EXHAUSTED / LIMIT_REACHED (too many wait already). Of the joins and
+    /// leaves of one client 64 are in progress at a time; one that has not begun after a minute is
+    /// refused like that, too.
     #[derive(Debug, Clone)]
     pub struct OperatingAgentServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -10358,7 +10360,7 @@ pub mod operating_agent_service_client {
                 )
                 .await
         }
-        /// Joins many local processes at once; the TIC is asked in one call. Each join comes to its own
+        /// Joins many local processes; the TIC is asked for many in one call. Each join comes to its own
         /// end, as that of JoinGroup.
         /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED, and those of
         /// JoinGroup that name a field; nothing has been joined then.
@@ -10381,7 +10383,7 @@ pub mod operating_agent_service_client {
                 )
                 .await
         }
-        /// Takes many local processes out of groups at once. Each leave comes to its own end, as that of
+        /// Takes many local processes out of groups. Each leave comes to its own end, as that of
         /// LeaveGroup.
         /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED, and those of
         /// LeaveGroup that name a field; nobody has left then.
@@ -10706,7 +10708,7 @@ pub mod operating_agent_service_server {
             tonic::Response<super::OperatingAgentServiceLeaveGroupResponse>,
             tonic::Status,
         >;
-        /// Joins many local processes at once; the TIC is asked in one call. Each join comes to its own
+        /// Joins many local processes; the TIC is asked for many in one call. Each join comes to its own
         /// end, as that of JoinGroup.
         /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED, and those of
         /// JoinGroup that name a field; nothing has been joined then.
@@ -10717,7 +10719,7 @@ pub mod operating_agent_service_server {
             tonic::Response<super::OperatingAgentServiceJoinManyResponse>,
             tonic::Status,
         >;
-        /// Takes many local processes out of groups at once. Each leave comes to its own end, as that of
+        /// Takes many local processes out of groups. Each leave comes to its own end, as that of
         /// LeaveGroup.
         /// Errors: INVALID_ARGUMENT / FIELD_MISSING, RESOURCE_EXHAUSTED / LIMIT_REACHED, and those of
         /// LeaveGroup that name a field; nobody has left then.
@@ -10854,7 +10856,9 @@ pub mod operating_agent_service_server {
     }
     /// Operating agents: what the processes of a node talk to. One server hosts the agents of many
     /// nodes. Any call may also be refused with UNAVAILABLE / SHUTTING_DOWN, and one that has to wait
-    /// for others with RESOURCE_EXHAUSTED / LIMIT_REACHED (too many wait already).
+    /// for others with RESOURCE_EXHAUSTED / LIMIT_REACHED (too many wait already). Of the joins and
+    /// leaves of one client 64 are in progress at a time; one that has not begun after a minute is
+    /// refused like that, too.
     #[derive(Debug)]
     pub struct OperatingAgentServiceServer<T> {
         inner: Arc<T>,
