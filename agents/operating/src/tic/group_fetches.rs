@@ -1,5 +1,6 @@
 //! Groups fetched from the TIC, many in a call.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use fabricast_rpc::RpcError;
 use fabricast_telemetry::traces::Origin;
 use fabricast_wire::{decode_refusal, decode_snapshot};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use tonic::Code;
 use tracing::debug;
 
@@ -26,47 +28,72 @@ const DEBOUNCE: Duration = Duration::from_millis(5);
 /// A call is given up after this; the state machines ask again.
 const DEADLINE: Duration = Duration::from_secs(5);
 
+/// Members of a group above which it is fetched apart from smaller ones, whose requesters would wait
+/// for it.
+const LARGE: usize = 256;
+
 type Key = (NodeName, Gn);
+
+/// Requests that are made in one call after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Class {
+    requester: Requester,
+    /// True if the groups were large when they were last fetched.
+    is_large: bool,
+}
 
 /// Fetches groups for operating agents and group agents; clones share the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupFetches {
     runtime: Runtime,
-    /// By requester, so that the agents' large answers do not hold up the members' small ones.
-    queue: Arc<Mutex<BatchQueue<Requester, Key, ()>>>,
+    /// By class, so that large answers do not hold up small ones.
+    queue: Arc<Mutex<BatchQueue<Class, Key, ()>>>,
+    large: Arc<Mutex<BTreeSet<(Requester, Key)>>>,
 }
 
 impl GroupFetches {
     pub(crate) fn new(runtime: Runtime) -> Self {
-        Self { runtime, queue: Arc::new(Mutex::new(BatchQueue::new(GROUPS_PER_CALL))) }
+        let queue = Arc::new(Mutex::new(BatchQueue::new(GROUPS_PER_CALL)));
+        Self { runtime, queue, large: Arc::default() }
     }
 
     /// Fetches a group soon; a node's state machine gets the answer.
     pub(crate) fn fetch(&self, requester: Requester, node: NodeName, gn: Gn) {
-        if self.queue.lock().push(requester, (node, gn), (), Origin::kept()) {
-            self.runtime.tasks.spawn(self.clone().work(requester));
+        let key = (node, gn);
+        let is_large = self.large.lock().contains(&(requester, key.clone()));
+        let class = Class { requester, is_large };
+        if self.queue.lock().push(class, key, (), Origin::kept()) {
+            self.runtime.tasks.spawn(self.clone().work(class));
         }
     }
 
-    async fn work(self, requester: Requester) {
+    async fn work(self, class: Class) {
+        let mut pause = match class.requester {
+            Requester::GroupAgent => DEBOUNCE,
+            Requester::OperatingAgent => Duration::ZERO,
+        };
         loop {
-            if requester == Requester::GroupAgent {
-                tokio::time::sleep(DEBOUNCE).await;
-            }
-            let batch = self.queue.lock().take(&requester);
+            tokio::time::sleep(pause).await;
+            let batch = self.queue.lock().take(&class);
             let Some(batch) = batch else { return };
             let span = batch.span("fetch_groups");
             let keys: Vec<Key> = batch.entries.into_iter().map(|(key, ())| key).collect();
-            span.origin().cover(self.fetch_batch(requester, keys)).await;
+            let begun = Instant::now();
+            span.origin().cover(self.fetch_batch(class, keys)).await;
+            if class.is_large {
+                // A large group may change as often as it is fetched: other work has its time, too.
+                pause = pause.max(begun.elapsed());
+            }
         }
     }
 
-    async fn fetch_batch(&self, requester: Requester, keys: Vec<Key>) {
+    async fn fetch_batch(&self, class: Class, keys: Vec<Key>) {
+        let requester = class.requester;
         let (answers, revision) = match self.get_many(requester, &keys).await {
             Ok((answers, revision)) => (Ok(answers), revision),
             Err(error) => (Err(error), Revision(0)),
         };
-        self.queue.lock().answered(&requester);
+        self.queue.lock().answered(&class);
         let answered = answers.as_ref().map_or(keys.len(), Vec::len);
         for (key, answer) in keys.iter().zip(one_by_one(answers)).take(answered) {
             self.take_group(requester, key, answer, revision);
@@ -110,6 +137,21 @@ impl GroupFetches {
         Ok((answer.answers.into_iter().map(read_answer).collect(), Revision(answer.revision)))
     }
 
+    /// Notes whether a group is large; one that has not been found, or could not be fetched, is not.
+    fn note_size(&self, requester: Requester, key: &Key, found: Option<&v1::GetGroupResponse>) {
+        if found.is_some_and(|found| found.members_left_out) {
+            return; // as large as before
+        }
+        let members = found.and_then(|found| found.group.as_ref()).map_or(0, |it| it.members.len());
+        let known = (requester, key.clone());
+        let mut large = self.large.lock();
+        if members > LARGE {
+            large.insert(known);
+        } else {
+            large.remove(&known);
+        }
+    }
+
     fn take_group(
         &self,
         requester: Requester,
@@ -118,6 +160,7 @@ impl GroupFetches {
         revision: Revision,
     ) {
         let (node, gn) = (&key.0, key.1);
+        self.note_size(requester, key, answer.as_ref().ok());
         let members_unchanged = answer.as_ref().is_ok_and(|answer| answer.members_left_out);
         let snapshot = match answer.and_then(|answer| Ok(decode_snapshot(&answer)?)) {
             Ok(snapshot) => Some(snapshot),
@@ -149,5 +192,36 @@ fn read_answer(answer: v1::GetAnswer) -> Result<v1::GetGroupResponse, RpcError> 
         Some(v1::get_answer::Answer::Found(found)) => Ok(found),
         Some(v1::get_answer::Answer::Refusal(refusal)) => Err(decode_refusal(&refusal)),
         None => Err(unavailable("the TIC did not answer for this group")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::agent;
+
+    #[tokio::test]
+    async fn large_groups_keep_no_smaller_one_waiting() {
+        let test = agent();
+        let fetches = &test.agent.fetches;
+        let key = |gn| (test.node.clone(), Gn(gn));
+        let note = |gn, members| {
+            let group =
+                v1::Group { members: vec![v1::Member::default(); members], ..v1::Group::default() };
+            let found =
+                v1::GetGroupResponse { group: Some(group), ..v1::GetGroupResponse::default() };
+            fetches.note_size(Requester::GroupAgent, &key(gn), Some(&found));
+        };
+        note(1, LARGE + 1);
+        note(2, LARGE);
+        for gn in 1..=2 {
+            fetches.fetch(Requester::GroupAgent, test.node.clone(), Gn(gn));
+        }
+        for (is_large, gn) in [(true, 1), (false, 2)] {
+            let class = Class { requester: Requester::GroupAgent, is_large };
+            assert!(fetches.queue.lock().waiting(&class, &key(gn)).is_some(), "group {gn}");
+        }
+        note(1, 0);
+        assert!(fetches.large.lock().is_empty(), "it has become small");
     }
 }
