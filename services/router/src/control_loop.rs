@@ -280,12 +280,16 @@ impl<O: Environment> ControlLoop<O> {
                 return Ok(None);
             }
             Output::ReadBack { agent, switches } => {
-                let (environment, graph) = (self.environment.clone(), self.topology.graph.clone());
+                let environment = self.environment.clone();
+                let Self { reconciler, segments, topology, .. } = self;
+                let graph = &topology.graph;
                 let names = switches.iter().map(|one| graph.switch_name(*one).to_owned());
                 let names = names.collect();
                 let mut take = |table: v1::SwitchTable| {
-                    if let Some(table) = wire::decode_table(&graph, &table) {
-                        self.reconciler.handle(environment.now(), Input::Table(table));
+                    if let Some(table) = wire::decode_table(graph, &table) {
+                        let now = environment.now();
+                        let save = |recorder: &mut Recorder| save(recorder, segments, graph, now);
+                        reconciler.handle_saved(now, Input::Table(table), save);
                     }
                 };
                 let read = origin.cover(Box::pin(environment.read_tables(agent, names, &mut take)));

@@ -162,6 +162,9 @@ async fn join_in_order(
         Ordering::Greater => false,
     };
     for run in processes.chunk_by(goes_on) {
+        if session.over.is_cancelled() {
+            return Err(SessionError::Unknown.into());
+        }
         let join = |process| join_request(session, process, group.to_owned());
         let joins = run.iter().map(join).collect();
         for end in join_all(agent, joins).await? {

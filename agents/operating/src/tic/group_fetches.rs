@@ -28,8 +28,8 @@ const DEBOUNCE: Duration = Duration::from_millis(5);
 /// A call is given up after this; the state machines ask again.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Members of a group above which it is fetched apart from smaller ones, whose requesters would wait
-/// for it.
+/// Members of a group above which it is fetched apart from smaller ones: their requesters would
+/// wait for it.
 const LARGE: usize = 256;
 
 type Key = (NodeName, Gn);
@@ -54,40 +54,52 @@ pub(crate) struct GroupFetches {
 impl GroupFetches {
     pub(crate) fn new(runtime: Runtime) -> Self {
         let queue = Arc::new(Mutex::new(BatchQueue::new(GROUPS_PER_CALL)));
-        Self { runtime, queue, large: Arc::default() }
+        Self {
+            runtime,
+            queue,
+            large: Arc::default(),
+        }
     }
 
     /// Fetches a group soon; a node's state machine gets the answer.
     pub(crate) fn fetch(&self, requester: Requester, node: NodeName, gn: Gn) {
         let key = (node, gn);
         let is_large = self.large.lock().contains(&(requester, key.clone()));
-        let class = Class { requester, is_large };
+        let class = Class {
+            requester,
+            is_large,
+        };
         if self.queue.lock().push(class, key, (), Origin::kept()) {
             self.runtime.tasks.spawn(self.clone().work(class));
         }
     }
 
     async fn work(self, class: Class) {
-        let mut pause = match class.requester {
+        let least = match class.requester {
             Requester::GroupAgent => DEBOUNCE,
             Requester::OperatingAgent => Duration::ZERO,
         };
+        let mut pause = least;
         loop {
             tokio::time::sleep(pause).await;
             let batch = self.queue.lock().take(&class);
             let Some(batch) = batch else { return };
             let span = batch.span("fetch_groups");
-            let keys: Vec<Key> = batch.entries.into_iter().map(|(key, ())| key).collect();
+            let mut keys: Vec<Key> = batch.entries.into_iter().map(|(key, ())| key).collect();
             let begun = Instant::now();
-            span.origin().cover(self.fetch_batch(class, keys)).await;
+            while !keys.is_empty() {
+                keys = span.origin().cover(self.fetch_batch(class, keys)).await;
+            }
             if class.is_large {
                 // A large group may change as often as it is fetched: other work has its time, too.
-                pause = pause.max(begun.elapsed());
+                pause = least.max(begun.elapsed());
             }
         }
     }
 
-    async fn fetch_batch(&self, class: Class, keys: Vec<Key>) {
+    /// Fetches groups. Returns those for which there was no room in the answer: they go before
+    /// others that wait.
+    async fn fetch_batch(&self, class: Class, keys: Vec<Key>) -> Vec<Key> {
         let requester = class.requester;
         let (answers, revision) = match self.get_many(requester, &keys).await {
             Ok((answers, revision)) => (Ok(answers), revision),
@@ -100,9 +112,7 @@ impl GroupFetches {
             // A group with all its members is some work; other tasks get their turn in between.
             tokio::task::yield_now().await;
         }
-        for (node, gn) in keys.into_iter().skip(answered) {
-            self.fetch(requester, node, gn); // there was no room for it in the answer
-        }
+        keys.into_iter().skip(answered).collect()
     }
 
     /// Gets groups; the TIC may leave out the last ones.
@@ -118,7 +128,10 @@ impl GroupFetches {
                 ..Default::default()
             },
             Requester::GroupAgent => {
-                let known = self.runtime.nodes.read_agents(node, |agents| agents.whole_at(*gn));
+                let known = self
+                    .runtime
+                    .nodes
+                    .read_agents(node, |agents| agents.whole_at(*gn));
                 let unless_members_revision = known.flatten().map_or(0, |revision| revision.0);
                 v1::GetGroupRequest {
                     gn: gn.0,
@@ -128,21 +141,40 @@ impl GroupFetches {
                 }
             }
         };
-        let request = v1::GetManyRequest { gets: keys.iter().map(get).collect() };
+        let request = v1::GetManyRequest {
+            gets: keys.iter().map(get).collect(),
+        };
         let mut tic = self.runtime.channels.tic_batches();
         let answer = within(DEADLINE, tic.get_many(request)).await?;
         if answer.answers.is_empty() {
             return Err(unavailable("the TIC answered nothing"));
         }
-        Ok((answer.answers.into_iter().map(read_answer).collect(), Revision(answer.revision)))
+        Ok((
+            answer.answers.into_iter().map(read_answer).collect(),
+            Revision(answer.revision),
+        ))
     }
 
-    /// Notes whether a group is large; one that has not been found, or could not be fetched, is not.
-    fn note_size(&self, requester: Requester, key: &Key, found: Option<&v1::GetGroupResponse>) {
-        if found.is_some_and(|found| found.members_left_out) {
-            return; // as large as before
-        }
-        let members = found.and_then(|found| found.group.as_ref()).map_or(0, |it| it.members.len());
+    /// Notes whether a group is large; one that is not found, or has its agent elsewhere, is not.
+    fn note_size(
+        &self,
+        requester: Requester,
+        key: &Key,
+        answer: Result<&v1::GetGroupResponse, &RpcError>,
+    ) {
+        let found = match answer {
+            Ok(found) if found.members_left_out => return, // as large as before
+            Ok(found) => found.group.as_ref(),
+            Err(error) if error.code() == Code::NotFound => None,
+            Err(_) => return, // nothing is known
+        };
+        // An agent that has moved away does not fetch the group any more.
+        let is_asked_for = |group: &&v1::Group| {
+            requester == Requester::OperatingAgent || group.agent_node == key.0.as_str()
+        };
+        let members = found
+            .filter(is_asked_for)
+            .map_or(0, |group| group.members.len());
         let known = (requester, key.clone());
         let mut large = self.large.lock();
         if members > LARGE {
@@ -160,7 +192,7 @@ impl GroupFetches {
         revision: Revision,
     ) {
         let (node, gn) = (&key.0, key.1);
-        self.note_size(requester, key, answer.as_ref().ok());
+        self.note_size(requester, key, answer.as_ref());
         let members_unchanged = answer.as_ref().is_ok_and(|answer| answer.members_left_out);
         let snapshot = match answer.and_then(|answer| Ok(decode_snapshot(&answer)?)) {
             Ok(snapshot) => Some(snapshot),
@@ -205,23 +237,39 @@ mod tests {
         let test = agent();
         let fetches = &test.agent.fetches;
         let key = |gn| (test.node.clone(), Gn(gn));
-        let note = |gn, members| {
-            let group =
-                v1::Group { members: vec![v1::Member::default(); members], ..v1::Group::default() };
-            let found =
-                v1::GetGroupResponse { group: Some(group), ..v1::GetGroupResponse::default() };
-            fetches.note_size(Requester::GroupAgent, &key(gn), Some(&found));
+        let note = |gn, agent_node: &str, members| {
+            let members = vec![v1::Member::default(); members];
+            let agent_node = agent_node.to_owned();
+            let group = v1::Group {
+                agent_node,
+                members,
+                ..v1::Group::default()
+            };
+            let found = v1::GetGroupResponse {
+                group: Some(group),
+                ..Default::default()
+            };
+            fetches.note_size(Requester::GroupAgent, &key(gn), Ok(&found));
         };
-        note(1, LARGE + 1);
-        note(2, LARGE);
+        note(1, test.node.as_str(), LARGE + 1);
+        note(2, test.node.as_str(), LARGE);
         for gn in 1..=2 {
             fetches.fetch(Requester::GroupAgent, test.node.clone(), Gn(gn));
         }
         for (is_large, gn) in [(true, 1), (false, 2)] {
-            let class = Class { requester: Requester::GroupAgent, is_large };
-            assert!(fetches.queue.lock().waiting(&class, &key(gn)).is_some(), "group {gn}");
+            let class = Class {
+                requester: Requester::GroupAgent,
+                is_large,
+            };
+            assert!(
+                fetches.queue.lock().waiting(&class, &key(gn)).is_some(),
+                "group {gn}"
+            );
         }
-        note(1, 0);
-        assert!(fetches.large.lock().is_empty(), "it has become small");
+        let silent = unavailable("the TIC does not answer");
+        fetches.note_size(Requester::GroupAgent, &key(1), Err(&silent));
+        assert_eq!(fetches.large.lock().len(), 1, "nothing is known");
+        note(1, "another", LARGE + 1);
+        assert!(fetches.large.lock().is_empty(), "its agent is elsewhere");
     }
 }
