@@ -176,14 +176,21 @@ async fn measured_times_choose_between_the_group_and_open_mpi() {
     let running = started(mpirun.arg(installed.program()));
     let (said, told) = succeeded(&ended(running).await);
     assert_eq!(said, "ok\n", "{told}");
-    // Ranks on one machine are faster without an agent.
+    let mut next_is_faster = false;
     for what in ["barrier", "allreduce of 8 to 15 bytes", "bcast of 512 to 1023 bytes"] {
         let why = format!("'MPI_COMM_WORLD': {what} takes ");
         let line = told.lines().find(|line| line.contains(&why)).expect(&told);
-        assert!(line.contains(" us by the next module: the next module does the next "), "{line}");
+        let (_, rest) = line.split_once(&why).unwrap();
+        let (by_group, rest) = rest.split_once(" us by the group and ").unwrap();
+        let (by_next, rest) = rest.split_once(" us by the next module: ").unwrap();
+        let times = [by_group, by_next].map(|time| time.parse::<f64>().unwrap());
+        let chosen = if times[0] <= times[1] { "the group" } else { "the next module" };
+        assert!(rest.starts_with(&format!("{chosen} does the next ")), "{line}");
+        next_is_faster |= times[1] < times[0];
     }
     let of = |name: &str| told.lines().find(|line| line.contains(&format!("'{name}', 4 ranks: ")));
-    assert!(of("MPI_COMM_WORLD").unwrap().contains(" because it is faster"), "{told}");
+    let is_faster = of("MPI_COMM_WORLD").unwrap().contains(" because it is faster");
+    assert!(is_faster || !next_is_faster, "{told}");
     assert!(of("always").unwrap().contains(" 119 allreduce, 60 barrier, 60 bcast, "), "{told}");
     no_group_is_left(&cluster).await;
 }
