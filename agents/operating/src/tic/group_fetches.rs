@@ -54,21 +54,14 @@ pub(crate) struct GroupFetches {
 impl GroupFetches {
     pub(crate) fn new(runtime: Runtime) -> Self {
         let queue = Arc::new(Mutex::new(BatchQueue::new(GROUPS_PER_CALL)));
-        Self {
-            runtime,
-            queue,
-            large: Arc::default(),
-        }
+        Self { runtime, queue, large: Arc::default() }
     }
 
     /// Fetches a group soon; a node's state machine gets the answer.
     pub(crate) fn fetch(&self, requester: Requester, node: NodeName, gn: Gn) {
         let key = (node, gn);
         let is_large = self.large.lock().contains(&(requester, key.clone()));
-        let class = Class {
-            requester,
-            is_large,
-        };
+        let class = Class { requester, is_large };
         if self.queue.lock().push(class, key, (), Origin::kept()) {
             self.runtime.tasks.spawn(self.clone().work(class));
         }
@@ -128,10 +121,7 @@ impl GroupFetches {
                 ..Default::default()
             },
             Requester::GroupAgent => {
-                let known = self
-                    .runtime
-                    .nodes
-                    .read_agents(node, |agents| agents.whole_at(*gn));
+                let known = self.runtime.nodes.read_agents(node, |agents| agents.whole_at(*gn));
                 let unless_members_revision = known.flatten().map_or(0, |revision| revision.0);
                 v1::GetGroupRequest {
                     gn: gn.0,
@@ -141,18 +131,13 @@ impl GroupFetches {
                 }
             }
         };
-        let request = v1::GetManyRequest {
-            gets: keys.iter().map(get).collect(),
-        };
+        let request = v1::GetManyRequest { gets: keys.iter().map(get).collect() };
         let mut tic = self.runtime.channels.tic_batches();
         let answer = within(DEADLINE, tic.get_many(request)).await?;
         if answer.answers.is_empty() {
             return Err(unavailable("the TIC answered nothing"));
         }
-        Ok((
-            answer.answers.into_iter().map(read_answer).collect(),
-            Revision(answer.revision),
-        ))
+        Ok((answer.answers.into_iter().map(read_answer).collect(), Revision(answer.revision)))
     }
 
     /// Notes whether a group is large; one that is not found, or has its agent elsewhere, is not.
@@ -172,9 +157,7 @@ impl GroupFetches {
         let is_asked_for = |group: &&v1::Group| {
             requester == Requester::OperatingAgent || group.agent_node == key.0.as_str()
         };
-        let members = found
-            .filter(is_asked_for)
-            .map_or(0, |group| group.members.len());
+        let members = found.filter(is_asked_for).map_or(0, |group| group.members.len());
         let known = (requester, key.clone());
         let mut large = self.large.lock();
         if members > LARGE {
@@ -240,15 +223,8 @@ mod tests {
         let note = |gn, agent_node: &str, members| {
             let members = vec![v1::Member::default(); members];
             let agent_node = agent_node.to_owned();
-            let group = v1::Group {
-                agent_node,
-                members,
-                ..v1::Group::default()
-            };
-            let found = v1::GetGroupResponse {
-                group: Some(group),
-                ..Default::default()
-            };
+            let group = v1::Group { agent_node, members, ..v1::Group::default() };
+            let found = v1::GetGroupResponse { group: Some(group), ..Default::default() };
             fetches.note_size(Requester::GroupAgent, &key(gn), Ok(&found));
         };
         note(1, test.node.as_str(), LARGE + 1);
@@ -257,14 +233,8 @@ mod tests {
             fetches.fetch(Requester::GroupAgent, test.node.clone(), Gn(gn));
         }
         for (is_large, gn) in [(true, 1), (false, 2)] {
-            let class = Class {
-                requester: Requester::GroupAgent,
-                is_large,
-            };
-            assert!(
-                fetches.queue.lock().waiting(&class, &key(gn)).is_some(),
-                "group {gn}"
-            );
+            let class = Class { requester: Requester::GroupAgent, is_large };
+            assert!(fetches.queue.lock().waiting(&class, &key(gn)).is_some(), "group {gn}");
         }
         let silent = unavailable("the TIC does not answer");
         fetches.note_size(Requester::GroupAgent, &key(1), Err(&silent));
