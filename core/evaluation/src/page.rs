@@ -143,21 +143,6 @@ mod tests {
     /// Pages of an earlier version, with faults. A page that is written anew leaves this list.
     const OUTDATED: [&str; 1] = ["latency"];
 
-    /// Pages without faults that lack what the command writes now, each with a text that it writes.
-    /// A page that is written anew leaves this list.
-    const OUTGROWN: [(&str, &str); 2] = [
-        ("dawning", "first 50 broadcasts of each seed"),
-        ("aggregation", "orders by chance, bluelight fabric"),
-    ];
-
-    #[test]
-    fn pages_that_lack_what_is_written_now_are_known() {
-        for (name, new) in OUTGROWN {
-            let (_, text) = PAGES.iter().find(|(page, _)| *page == name).expect("it is a page");
-            assert!(!text.contains(new), "{name} has '{new}' and leaves OUTGROWN");
-        }
-    }
-
     #[test]
     fn committed_pages_have_no_faults_but_those_that_wait_to_be_written_anew() {
         assert_eq!(experiments().len(), PAGES.len());
