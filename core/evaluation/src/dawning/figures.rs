@@ -105,16 +105,19 @@ fn notes(run: &Run<'_>, plan: &Plan, found: &Found) -> Vec<String> {
     notes
 }
 
+/// Mean time of broadcasts beside a pattern, in microseconds.
+type Mean = (UnicastPattern, f64);
+
 /// Names the sizes with which a statement of figure 8 about cyclic roots comes out.
 fn of_figure_8(fits: &[Fit]) -> String {
-    let means = |fit: &Fit| -> Vec<(UnicastPattern, f64)> {
+    let means = |fit: &Fit| -> Vec<Mean> {
         let of =
             |pattern| Some((pattern, claims::mean(&fit.broadcasts, pattern, RootPolicy::Cyclic)?));
         let means = UnicastPattern::ALL.into_iter().filter_map(of);
         means.map(|(pattern, us)| (pattern, us.mean())).collect()
     };
-    let by_time = |a: &(UnicastPattern, f64), b: &(UnicastPattern, f64)| a.1.total_cmp(&b.1);
-    let with = |holds: &dyn Fn(&[(UnicastPattern, f64)]) -> bool| {
+    let by_time = |a: &Mean, b: &Mean| a.1.total_cmp(&b.1);
+    let with = |holds: &dyn Fn(&[Mean]) -> bool| {
         let fits = fits.iter().filter(|fit| {
             let means = means(fit);
             means.len() == UnicastPattern::ALL.len() && holds(&means)
