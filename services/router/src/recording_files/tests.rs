@@ -61,6 +61,28 @@ fn place() -> (TempDir, PathBuf) {
     (parent, path)
 }
 
+/// A folder with room for little beside a topology, in which a segment has begun.
+struct SmallFolder {
+    _parent: TempDir,
+    path: PathBuf,
+    graph: Arc<Graph>,
+    topology: SegmentTopology,
+    limit: u64,
+    folder: SegmentFolder,
+    /// Recorder of the segment.
+    recorder: Recorder,
+}
+
+fn small_folder() -> SmallFolder {
+    let ((parent, path), graph) = (place(), fabric(2));
+    let topology = SegmentTopology::of(&graph);
+    let limit = topology_bytes(&graph) + 3_000;
+    let mut folder = SegmentFolder::open(path.clone(), limit).unwrap();
+    let (recorder, first) = start(&graph);
+    folder.begin(&first, &topology, 0).unwrap();
+    SmallFolder { _parent: parent, path, graph, topology, limit, folder, recorder }
+}
+
 fn names(path: &Path) -> Vec<String> {
     let entries = fs::read_dir(path).unwrap();
     let mut names: Vec<String> =
@@ -118,12 +140,8 @@ fn the_oldest_segments_go_and_the_folder_stays_within_its_bytes() {
 
 #[test]
 fn a_segment_that_takes_all_room_ends_and_the_next_one_replaces_it() {
-    let ((_parent, path), graph) = (place(), fabric(2));
-    let topology = SegmentTopology::of(&graph);
-    let limit = topology_bytes(&graph) + 3_000;
-    let mut folder = SegmentFolder::open(path.clone(), limit).unwrap();
-    let (mut recorder, first) = start(&graph);
-    folder.begin(&first, &topology, 0).unwrap();
+    let SmallFolder { _parent, path, graph, topology, limit, mut folder, mut recorder } =
+        small_folder();
     let mut records = 0;
     let refused = loop {
         match folder.extend(&part(&mut recorder, 60)) {
@@ -143,12 +161,8 @@ fn a_segment_that_takes_all_room_ends_and_the_next_one_replaces_it() {
 
 #[test]
 fn old_segments_stay_if_the_next_one_cannot_fit() {
-    let ((_parent, path), graph) = (place(), fabric(2));
-    let topology = SegmentTopology::of(&graph);
-    let limit = topology_bytes(&graph) + 3_000;
-    let mut folder = SegmentFolder::open(path.clone(), limit).unwrap();
-    let (mut recorder, first) = start(&graph);
-    folder.begin(&first, &topology, 0).unwrap();
+    let SmallFolder { _parent, path, graph, topology, limit, mut folder, mut recorder } =
+        small_folder();
     folder.extend(&part(&mut recorder, 60)).unwrap();
     let (mut recorder, first) = start(&graph);
     folder.begin(&first, &topology, 0).unwrap();
