@@ -1,4 +1,4 @@
-//! Turns of other calls while one works on a long list.
+//! Lets other calls go on while one works on a long list.
 
 /// Items of a long list that are worked on before other calls have their turns.
 const ITEMS: usize = 64;

@@ -31,7 +31,7 @@ use tracing::{info, warn};
 
 use folder::{SegmentFolder, SegmentTopology};
 
-/// Time after which a section begins for one with a gap; it doubles while each has one.
+/// Time from a gap to the next section; it doubles as long as each section has a gap.
 const PAUSE: Duration = Duration::from_mins(1);
 /// Longest such time. A section costs the control loop as much as a takeover, and takes the room of
 /// older ones in memory, which a disk that stays full must not ask for all the time.
@@ -70,7 +70,7 @@ struct Counts {
 
 #[derive(Debug)]
 struct Message {
-    /// Number of the segment, from 1; those of a folder have others.
+    /// Number of the segment since the start of the process, from 1; files are numbered apart.
     segment: u64,
     part: SectionPart,
     graph: Arc<Graph>,
@@ -91,7 +91,7 @@ pub(crate) struct SegmentQueue {
 enum SegmentState {
     /// All parts so far were queued.
     Whole,
-    /// A part is missing. At a time the next section should begin.
+    /// A part is missing. The next section should begin at this time.
     Gap { until: Moment },
 }
 

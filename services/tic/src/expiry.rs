@@ -22,8 +22,8 @@ use crate::writer::requests::Own;
 
 /// Time between two looks at the jobs; the shortest lease is as long.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Time from the start of a term for which leases from before it are not over: nobody could extend
-/// them while no TIC led, and restored records have those of the copy.
+/// Leases from before a term are not over for this long after its start: nobody could extend them
+/// while no TIC led, and records restored from a backup have the leases of its time.
 const GRACE: Duration = Duration::from_secs(600);
 /// Jobs that are looked at while the records are kept as they are.
 const PIECE: usize = 1_024;
@@ -68,7 +68,8 @@ pub(crate) async fn release(
 pub(crate) struct JobExpiry {
     records: Arc<Records>,
     queue: WriterQueue,
-    /// Ends of leases from before the term; those that have been extended since are others.
+    /// Ends of leases at the start of the term. A lease that has been extended since has another
+    /// end, and is not one of them.
     earlier: BTreeMap<JobName, Moment>,
 }
 

@@ -203,8 +203,8 @@ impl Writer {
         }
     }
 
-    /// Asks a store that had no space, and at first any store, by a record that stays as it is: no
-    /// decision has to be made and undone for that.
+    /// Finds out if the store has space again, and once at the start: writes a record as it is, so
+    /// that no decision has to be made and undone for that.
     async fn look_for_space(&mut self) {
         let is_due = self.no_space.is_none_or(|at| at.elapsed() >= NO_SPACE);
         if self.state.has_space || !is_due {

@@ -1,4 +1,5 @@
-//! Windows: each client has so many permits, and waits for those of nobody else.
+//! Limits the calls that each client has in progress: a client has a window of permits of its own,
+//! and does not wait for those of others.
 //!
 //! Invariants
 //! - Those that wait for permits of one client get them in their order.

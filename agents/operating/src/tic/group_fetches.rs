@@ -28,13 +28,13 @@ const DEBOUNCE: Duration = Duration::from_millis(5);
 /// A call is given up after this; the state machines ask again.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Members of a group above which it is fetched apart from smaller ones: their requesters would
-/// wait for it.
+/// A group with more members is fetched apart from smaller ones, whose requesters would wait for
+/// it.
 const LARGE: usize = 256;
 
 type Key = (NodeName, Gn);
 
-/// Requests that are made in one call after the other.
+/// Requests that share calls to the TIC, one call at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Class {
     requester: Requester,

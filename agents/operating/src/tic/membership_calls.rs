@@ -42,14 +42,14 @@ use crate::runtime::client_windows::{ClientWindows, Permits};
 const PER_CALL: usize = 64;
 /// Hints that are as much work as a join.
 const HINTS_PER_JOIN: usize = 4;
-/// Calls of a client in progress. What they bring about is done in the order of its arrival, so
-/// that those of other clients wait for as many.
+/// Calls that a client may have in progress. Their effects are carried out in the order in which
+/// they arise, so a call of another client waits for at most as many.
 const AT_ONCE: usize = 64;
-/// Calls of a client that begin together. One that is answered late, as on a node that the TIC does
-/// not admit, holds up no others before there are many of its kind.
+/// Calls of a client that begin together, once it may have so many more in progress. A few that are
+/// answered late, as on a node that the TIC does not admit, hold up no others.
 const TOGETHER: usize = 16;
-/// A call that has not begun after this fails: those before it are not answered. A list of 10,000
-/// has begun by then if 200 of them are answered in a second.
+/// A call that has not begun after this fails, as those before it are not answered in time. A list
+/// of 10,000 calls has begun by then if 200 of them are answered in a second.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Makes calls of processes; clones share them.

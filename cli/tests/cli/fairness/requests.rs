@@ -69,7 +69,7 @@ pub(super) fn requests(
     requests
 }
 
-/// Requests with the objects of other parties, without those that are refused if others are not.
+/// Requests with the objects of other parties: those that are answered, or all if all are refused.
 fn answered(access: &Access, all: &AllObjects) -> Vec<Value> {
     let requests = match unbound(access, all) {
         Unbound::NoObject(_) => return vec![json!({})],
