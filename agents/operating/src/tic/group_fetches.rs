@@ -74,7 +74,9 @@ impl GroupFetches {
         };
         let mut pause = least;
         loop {
-            tokio::time::sleep(pause).await;
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await; // a millisecond at least
+            }
             let batch = self.queue.lock().take(&class);
             let Some(batch) = batch else { return };
             let span = batch.span("fetch_groups");

@@ -42,8 +42,8 @@ use crate::runtime::client_windows::{ClientWindows, Permits};
 const PER_CALL: usize = 64;
 /// Hints that are as much work as a join.
 const HINTS_PER_JOIN: usize = 4;
-/// Calls that a client may have in progress. Their effects are carried out in the order in which
-/// they arise, so a call of another client waits for at most as many.
+/// Calls that a client may have in progress for each node that is hosted. Their effects are carried
+/// out in the order in which they arise, so a call of another client waits for at most as many.
 const AT_ONCE: usize = 64;
 /// Calls of a client that begin together, once it may have so many more in progress. A few that are
 /// answered late, as on a node that the TIC does not admit, hold up no others.
@@ -140,10 +140,16 @@ impl CallFailure {
 
 impl MembershipCalls {
     pub(crate) fn new(runtime: Runtime) -> Self {
+        let nodes = runtime.nodes.names().len().max(1);
+        Self::with_window(runtime, AT_ONCE * nodes)
+    }
+
+    /// - `window`: calls that a client may have in progress.
+    fn with_window(runtime: Runtime, window: usize) -> Self {
         Self(Arc::new(Inner {
             runtime,
             pending: Mutex::default(),
-            windows: ClientWindows::new(AT_ONCE),
+            windows: ClientWindows::new(window),
             joins: Mutex::new(BatchQueue::weighed(PER_CALL, join_weight)),
             leaves: Mutex::new(BatchQueue::new(PER_CALL)),
         }))

@@ -64,7 +64,7 @@ async fn waits(begun: Pin<&mut impl Future<Output = Vec<Begun<()>>>>) {
 #[tokio::test]
 async fn calls_beyond_those_in_progress_wait_and_those_of_another_client_do_not() {
     let test = agent_with_nodes(8);
-    let calls = &test.agent.calls;
+    let calls = &MembershipCalls::with_window(test.agent.runtime.clone(), AT_ONCE);
     let mut many = pin!(calls.begin_leaves(1, leaves(&test, AT_ONCE + 1)));
     waits(many.as_mut()).await;
     assert_eq!(calls.in_progress(), BTreeMap::from([(1, AT_ONCE)]));
@@ -79,7 +79,7 @@ async fn calls_beyond_those_in_progress_wait_and_those_of_another_client_do_not(
 #[tokio::test]
 async fn a_long_list_goes_on_though_one_of_its_calls_does_not_end() {
     let test = agent_with_nodes(16);
-    let calls = &test.agent.calls;
+    let calls = &MembershipCalls::with_window(test.agent.runtime.clone(), AT_ONCE);
     let mut many = pin!(calls.begin_leaves(1, leaves(&test, 2 * AT_ONCE)));
     waits(many.as_mut()).await;
     calls.end(1, AT_ONCE - 1);
@@ -117,7 +117,7 @@ async fn permits_are_given_back_however_a_call_ends_or_if_it_is_refused() {
 #[tokio::test]
 async fn the_calls_of_the_agent_itself_wait_for_none() {
     let test = agent_with_nodes(8);
-    let calls = &test.agent.calls;
+    let calls = &MembershipCalls::with_window(test.agent.runtime.clone(), AT_ONCE);
     let begun = at_once(pin!(calls.begin_leaves(0, leaves(&test, AT_ONCE + 1)))).await.unwrap();
     assert!(begun.iter().all(Result::is_ok));
 }
@@ -126,7 +126,7 @@ async fn the_calls_of_the_agent_itself_wait_for_none() {
 #[tokio::test(start_paused = true)]
 async fn calls_that_do_not_begin_in_time_fail() {
     let test = agent_with_nodes(8);
-    let calls = &test.agent.calls;
+    let calls = &MembershipCalls::with_window(test.agent.runtime.clone(), AT_ONCE);
     let begun = calls.begin_leaves(1, leaves(&test, AT_ONCE + TOGETHER)).await;
     let (some, late) = begun.split_at(AT_ONCE);
     assert!(some.iter().all(Result::is_ok));
